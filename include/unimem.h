@@ -182,7 +182,9 @@ int unim_free_buf(unim_dma *dma, unim_buf *buffer);
 unim_buf *unim_get_buf(unim_dma *dma, uint64_t id);
 uint64_t unim_get_buf_id(unim_dma *dma, const unim_buf *buffer);
 uint64_t unim_buf_get_size(unim_dma *dma, const unim_buf *buffer);
-/* To read and write it; this takes no virtual time. NULL: the owner is in another process. */
+/* To read and write it, which takes no virtual time. Of another process of this host: the owner's
+ * kernel is asked once, and its memory mapped here, until the buffer is freed here; what one
+ * process writes the other one reads. NULL: the owner is on another host. */
 void *unim_buf_get_memory(unim_dma *dma, const unim_buf *buffer);
 
 /* Ask for a transfer of size bytes, from 1 on: its id, from 1 on; 0: refused. callback: NULL: none.

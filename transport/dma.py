@@ -108,17 +108,14 @@ class Dma:
         self._ask(lambda: int(lib.unim_free_buf(self._dma, _c_of(buffer))), what)
 
     def get_memory(self, buffer: Buffer) -> NDArray[np.uint8]:
-        """unim_buf_get_memory: the memory of a buffer of this rank, to read and write, which takes
-        no virtual time. ValueError: it is another rank's, in another process. Not to be used when
-        another rank has freed the buffer."""
-        memory = lib.unim_buf_get_memory(self._dma, _c_of(buffer))
-        if memory == ffi.NULL:
-            is_there = lib.unim_buf_get_size(self._dma, _c_of(buffer)) != 0
-            why = f"rank {buffer.node} has it" if is_there else "it was freed"
-            raise ValueError(
-                f"memory of buffer {buffer.id:#x}: {why}; use submit_transfer_from_mem and "
-                "submit_transfer_to_mem for buffers of others"
-            )
+        """unim_buf_get_memory: the memory of a buffer, to read and write, which takes no virtual
+        time. Of another rank: the first time its kernel is asked, and its memory mapped here; both
+        ranks see the same bytes. EngineError: it was freed, or that rank is on another host. Not to
+        be used when another rank has freed the buffer."""
+        memory = self._found(
+            lambda: lib.unim_buf_get_memory(self._dma, _c_of(buffer)),
+            f"memory of buffer {buffer.id:#x}",
+        )
         id = buffer.id
         self._num_arrays[id] = self._num_arrays.get(id, 0) + 1
 
@@ -199,7 +196,8 @@ class Dma:
                 f"{what}: its owner has not answered within {limit_s:g} s of wall time",
             ) from None
 
-    def _buffer(self, ask: Callable[[], Any], what: str) -> Buffer:
+    def _found(self, ask: Callable[[], Any], what: str) -> Any:
+        """What a kernel's answer leads to: a pointer of C."""
         found = ffi.NULL
 
         def asked() -> int:
@@ -208,6 +206,10 @@ class Dma:
             return 0 if found else int(lib.pw_door_error(self._memory.door))
 
         self._ask(asked, what)
+        return found
+
+    def _buffer(self, ask: Callable[[], Any], what: str) -> Buffer:
+        found = self._found(ask, what)
         id = int(lib.unim_get_buf_id(self._dma, found))
         return Buffer(id, int(lib.unim_buf_get_size(self._dma, found)), id >> NODE_SHIFT)
 

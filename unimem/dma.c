@@ -13,7 +13,7 @@ typedef struct {
 
 static dma_transfer *slot_of(const unim_dma *dma, uint64_t id)
 {
-    return (dma_transfer *)(uintptr_t)&dma->transfers[id % DMA_TRANSFERS];
+    return &dma->transfers[id % DMA_TRANSFERS];
 }
 
 static dma_transfer *find(const unim_dma *dma, uint64_t id)

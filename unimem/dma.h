@@ -11,7 +11,7 @@
 #include "node/node.h"
 
 /* Of every node with Unimem. The reason of a failure is the node's. */
-int pw_dma_create(pw_node *node, unim_dma **out);
+int pw_dma_create(pagewire_node *door, unim_dma **out);
 /* Before its node. */
 void pw_dma_destroy(unim_dma *dma);
 /* Start what is due, and note what has ended. 1: something happened, 0: nothing; or a code. */

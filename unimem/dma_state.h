@@ -2,6 +2,7 @@
  * transfers. */
 #ifndef PW_UNIMEM_DMA_STATE_H
 #define PW_UNIMEM_DMA_STATE_H
+#include "node/wires/shared_segment.h"
 #include "unimem/dma.h"
 #include "unimem/door.h"
 
@@ -29,8 +30,16 @@ typedef struct {
     pw_lease lease;
     void *mapped; /* with the pages before it, for alignment */
     size_t mapped_bytes;
-    bool is_live, is_used; /* used: an internal one, by a transfer */
+    pw_segment_facts segment; /* of a buffer that other processes can map; pid 0: they cannot */
+    bool is_live, is_used;    /* used: an internal one, by a transfer */
 } dma_pages;
+
+/* A buffer that this node's program knows. */
+typedef struct {
+    dma_buffer buffer;
+    pw_segment segment; /* of another process, mapped for a pointer to it; base NULL: not */
+    void *memory;       /* the buffer there */
+} dma_known;
 
 /* What a kernel asks another one, and that with its answer: behind the envelope of a message, whose
  * four words have no room for it. */
@@ -42,15 +51,23 @@ typedef struct {
     dma_buffer buffer;
 } dma_request;
 
+/* Where processes of the owner's host find the memory of a buffer: behind the answer of
+ * ASK_MEMORY. */
+typedef struct {
+    pw_segment_facts segment;
+    uint64_t offset;
+} dma_place;
+
 typedef struct {
     bool is_open, is_answered;
     uint32_t node;
     int64_t answer_ns;
     dma_request request;
+    dma_place place;
 } dma_ask;
 
-enum { ASK_ALLOCATE, ASK_FREE, ASK_KNOWN };
-enum { REFUSED_NOT, REFUSED_SIZE, REFUSED_COUNT, REFUSED_MEMORY, REFUSED_BUFFER };
+enum { ASK_ALLOCATE, ASK_FREE, ASK_KNOWN, ASK_MEMORY };
+enum { REFUSED_NOT, REFUSED_SIZE, REFUSED_COUNT, REFUSED_MEMORY, REFUSED_BUFFER, REFUSED_POINTER };
 
 enum stage { STAGE_NONE, STAGE_WAITS, STAGE_MOVES, STAGE_OVER };
 
@@ -71,8 +88,8 @@ typedef struct {
 } dma_transfer;
 
 struct unim_dma {
-    unimem *memory;      /* of who has opened it; NULL: nobody */
-    pagewire_node *door; /* his */
+    unimem *memory; /* of who has opened it; NULL: nobody */
+    pagewire_node *door;
     pw_node *node;
     pw_ni *ni; /* this and what follows are the node's */
     pw_clock *clock;
@@ -80,15 +97,15 @@ struct unim_dma {
     dma_pages **pages; /* of this node; none is forgotten before the end */
     uint32_t num_pages_rows, pages_capacity;
     uint64_t last_number; /* of this node's buffers */
-    dma_buffer *known;    /* by this node's program */
+    dma_known *known;     /* by this node's program */
     uint32_t num_known, known_capacity;
     dma_ask asks[DMA_ASKS];
     uint64_t last_ask;
-    dma_transfer transfers[DMA_TRANSFERS]; /* by id */
-    uint32_t num_under_way;                /* transfers: not over */
-    uint64_t first_id, next_id;            /* the oldest that is not over and told; the next one */
-    int64_t submitter_ns;                  /* its core is busy until then */
-    int64_t freed_ns; /* since no channel was free, the first one that became so */
+    dma_transfer *transfers;    /* DMA_TRANSFERS by id, from the first opening on */
+    uint32_t num_under_way;     /* transfers: not over */
+    uint64_t first_id, next_id; /* the oldest that is not over and told; the next one */
+    int64_t submitter_ns;       /* its core is busy until then */
+    int64_t freed_ns;           /* since no channel was free, the first one that became so */
     bool is_blocked;
     bool is_telling; /* a callback is called */
 };

@@ -81,7 +81,7 @@ static int create_parts(unimem *self)
     int code = pw_unimem_create(pw_node_ni(node), pw_node_costs(node), pw_node_ni_settings(node),
                                 pw_node_number(node), pw_node_count(node), &host, &self->unimem);
     if (code < 0) return pw_door_fail(self->node, code, "Unimem: %s", pw_status_text(code));
-    code = pw_dma_create(node, &self->dma);
+    code = pw_dma_create(self->node, &self->dma);
     if (code == PW_OK) code = pw_node_set_service(node, &service, PW_UNIMEM_FRAME_MAX_BYTES);
     if (code < 0) return pw_door_fail_as_node(self->node, code);
     take_interface(self); /* the first one: it is free */

@@ -1,5 +1,7 @@
 """User-initiated DMA between ranks, beside MPI traffic."""
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -48,9 +50,6 @@ def test_bytes_go_around_the_ranks(comm, library, peer):
     assert (memory[NUM_BYTES:] == pattern(before)).all() and not memory[:NUM_BYTES].any()
     with pytest.raises(Exception, match=r"it has 1, the most allowed.*unimem\.dma_buffers"):
         library.alloc_buf_l(64)
-    if comm.size > 1:
-        with pytest.raises(ValueError, match="submit_transfer_from_mem"):
-            library.get_memory(there)
     comm.Barrier()  # all have seen that nothing else was written to theirs
     # between two buffers: here and there, offsets given
     assert library.wait(library.submit_transfer(mine, there, NUM_BYTES, 5, 77)) is Status.COMPLETED
@@ -65,6 +64,56 @@ def test_bytes_go_around_the_ranks(comm, library, peer):
     comm.Barrier()
     with pytest.raises(EngineError, match="or it was freed"):  # by another rank
         library.submit_transfer(mine, mine, 0, 100, 50)
+
+
+def test_pointer_to_a_buffer_of_another_rank_is_its_memory(comm, library, peer):
+    """[D3.6 3.1.1]: readable and writable; both see the same bytes, and so does the engine."""
+    from pagewire.native import EngineError
+    from pagewire.transport.dma import Status
+
+    there = library.alloc_buf_r(NUM_BYTES, peer)
+    memory = library.get_memory(there)
+    assert memory.size == NUM_BYTES and not memory.any()
+    memory[:] = pattern(comm.rank)
+    before = (comm.rank - 1) % comm.size
+    mine = library.get_buf(comm.sendrecv(there.id, peer, source=before))
+    comm.Barrier()
+    own = library.get_memory(mine)
+    assert (own == pattern(before)).all()
+    own[7] = 255
+    comm.Barrier()
+    expected = pattern(comm.rank)
+    expected[7] = 255
+    assert (memory == expected).all()
+    back = np.zeros(NUM_BYTES, np.uint8)
+    assert library.wait(library.submit_transfer_to_mem(there, back)) is Status.COMPLETED
+    assert (back == expected).all()
+    assert library.wait(library.submit_transfer_from_mem(b"new", there, 7)) is Status.COMPLETED
+    assert bytes(memory[7:10]) == b"new"
+    with pytest.raises(ValueError, match="1 arrays of its memory are alive"):
+        library.free_buf(there)
+    comm.Barrier()
+    del memory, own
+    library.free_buf(there)
+    with pytest.raises(EngineError, match="none of that handle, or it was freed"):
+        library.get_memory(there)
+
+
+def test_owner_whose_host_shares_no_memory_refuses_the_pointer_alone(comm, library, peer):
+    from pagewire.native import EngineError
+    from pagewire.transport.dma import Status
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    comm.Barrier()
+    there = library.alloc_buf_r(NUM_BYTES, peer)
+    comm.Barrier()
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    if comm.size > 1:
+        with pytest.raises(EngineError, match=rf"the host of node {peer} gives it no memory"):
+            library.get_memory(there)
+    assert library.wait(library.submit_transfer_from_mem(b"x", there)) is Status.COMPLETED
+    library.free_buf(there)
 
 
 def test_what_is_wrong_is_refused(comm, library, peer):
