@@ -170,3 +170,12 @@ int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t dur
     uint32_t position;
     return find_gap(calendar, at_ns, duration_ns < 0 ? 0 : duration_ns, &position);
 }
+
+int64_t pw_calendar_idle_since(const pw_calendar *calendar, int64_t at_ns)
+{
+    uint32_t next = first_ending_after(calendar, at_ns);
+    if (next < calendar->num_busy && calendar->busy[slot(calendar, next)].start_ns <= at_ns)
+        return at_ns;
+    int64_t end_ns = next ? calendar->busy[slot(calendar, next - 1)].end_ns : calendar->floor_ns;
+    return end_ns < at_ns ? end_ns : at_ns;
+}

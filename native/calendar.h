@@ -24,5 +24,7 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
 void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns);
 /* When a booking of duration_ns at or after at_ns would start, without booking it. */
 int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
+/* Since when the resource has been idle at at_ns, as far as is known: at_ns while it is busy. */
+int64_t pw_calendar_idle_since(const pw_calendar *calendar, int64_t at_ns);
 /* cdef end */
 #endif

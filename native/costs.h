@@ -68,6 +68,8 @@ typedef struct {
     int64_t atomic_access_ns; /* it reads, changes and writes what is asked for */
     int64_t atomic_page_ns;   /* it copies a page to the NI */
     int64_t atomic_spawn_ns;  /* it starts a process or thread: remote fork */
+    int64_t atomic_poll_ns;   /* it polls an empty mailbox for so long, then it sleeps */
+    int64_t atomic_wakeup_ns; /* a request wakes it up */
 } pw_costs;
 /* cdef end */
 

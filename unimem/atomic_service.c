@@ -49,9 +49,28 @@ uint64_t pw_atomic_ignored_bits(uint8_t opcode)
     return opcode < PW_UNIMEM_OPCODES ? (UINT64_C(1) << operations[opcode].ignored) - 1 : 0;
 }
 
+/* Has it been idle for so long then that it sleeps? */
+static bool is_asleep(const pw_atomic_service *service, pw_time at_ns)
+{
+    return at_ns - pw_calendar_idle_since(&service->core, at_ns) > service->costs->atomic_poll_ns;
+}
+
 pw_time pw_atomic_service_reads_ns(const pw_atomic_service *service, pw_time arrival_ns)
 {
-    return pw_calendar_peek(&service->core, arrival_ns, 2 * service->costs->mailbox_read_ns);
+    bool sleeps = is_asleep(service, arrival_ns);
+    pw_time wakeup_ns = sleeps ? service->costs->atomic_wakeup_ns : 0;
+    pw_time start_ns = pw_calendar_peek(&service->core, arrival_ns,
+                                        wakeup_ns + 2 * service->costs->mailbox_read_ns);
+    /* What has to wait for an earlier one finds it awake. */
+    return start_ns == arrival_ns ? start_ns + wakeup_ns : start_ns;
+}
+
+/* Its core was busy with waking up until it reads. */
+static void wake(pw_atomic_service *service, pw_time reads_ns)
+{
+    if (!is_asleep(service, reads_ns)) return;
+    service->num_wakeups++;
+    pw_calendar_fill(&service->core, reads_ns - service->costs->atomic_wakeup_ns, reads_ns);
 }
 
 static pw_shared_page *look_up(pw_atomic_service *service, job *work, uint64_t address)
@@ -187,6 +206,7 @@ void pw_atomic_service_execute(pw_atomic_service *service, const pw_atomic_reque
     job work = {.request = request,
                 .cost_ns = 2 * service->costs->mailbox_read_ns + service->costs->atomic_decode_ns};
     *out = (pw_atomic_answer){.error = 0};
+    wake(service, at_ns);
     out->error = execute(service, &work, out);
     pw_time from_ns = at_ns;
     if (work.changes_pages || out->error) from_ns = pw_later(from_ns, service->mmu.changed_ns);

@@ -2,7 +2,8 @@
  * executes it, says what to answer and when.
  *
  * It runs on a core of its own, the calendar `core`, one request after the other; each costs what
- * the platform says of its parts. Values are exchanged in the order in which requests are served;
+ * the platform says of its parts. It polls its mailbox; when that has been empty for
+ * costs.atomic_poll it sleeps, and the next request wakes it up [2.2.4]. Values are exchanged in the order in which requests are served;
  * the time at which one takes effect is never before that of an earlier one on the same page, nor,
  * where pages come and go, before the last that came or went. So histories in virtual time are
  * linearizable also where processes of a host make requests known in another order than the one of
@@ -68,6 +69,7 @@ typedef struct {
     uint32_t node;
     pw_software_mmu mmu;
     pw_calendar core;
+    uint64_t num_wakeups; /* by requests that found it asleep */
     void *context;
     /* Id of the child, or 0: it cannot be started. NULL: no fork here. */
     uint64_t (*spawn)(void *context, const unimem_fork_request *wanted);
@@ -76,7 +78,7 @@ typedef struct {
 /* As they stand in two mailbox words. */
 pw_atomic_request pw_atomic_request_of(const pw_mailbox_word words[2]);
 void pw_atomic_request_to(const pw_atomic_request *request, pw_mailbox_word words[2]);
-/* When the service can read a request that arrives at arrival_ns. */
+/* When the service can read a request that arrives at arrival_ns, awake. */
 pw_time pw_atomic_service_reads_ns(const pw_atomic_service *service, pw_time arrival_ns);
 /* Serve a request that it has begun to read at at_ns. */
 void pw_atomic_service_execute(pw_atomic_service *service, const pw_atomic_request *request,

@@ -519,4 +519,5 @@ const uint8_t *pw_unimem_view(const pw_unimem *unimem, uint64_t id, uint64_t add
 void pw_unimem_read_counters(const pw_unimem *unimem, pw_unimem_counters *out)
 {
     *out = unimem->counters;
+    out->wakeups = unimem->service.num_wakeups;
 }

@@ -10,8 +10,8 @@
  * to a user who sends packets and words himself. FIFO 0 takes packets alone, whose id no user
  * writes. A packet whose id is none of the node that it comes from is dropped and counted.
  *
- * Not modelled: the service's sleep when it is idle; who shares the links (packets slip in between
- * others, as MPI's short control messages do). One thread at a time. */
+ * Not modelled: who shares the links (packets slip in between others, as MPI's short control
+ * messages do). One thread at a time. */
 #ifndef PW_UNIMEM_UNIMEM_H
 #define PW_UNIMEM_UNIMEM_H
 #include "ni/ni.h"
@@ -44,6 +44,7 @@ typedef struct {
 
 typedef struct {
     uint64_t requests, refused;   /* served; answered with an error */
+    uint64_t wakeups;             /* of the service, by requests that found it asleep */
     uint64_t dropped;             /* forged, or not to be answered */
     uint64_t torn;                /* half a request: its other word was lost */
     uint64_t packets, nacks;      /* sent by the packetizer; of them refused */

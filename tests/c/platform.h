@@ -66,6 +66,8 @@ static const pw_costs platform_costs = {
     .atomic_access_ns = 50,
     .atomic_page_ns = 2000,
     .atomic_spawn_ns = 300000,
+    .atomic_poll_ns = 7000,
+    .atomic_wakeup_ns = 7000,
 };
 
 static const pw_settings platform_settings = {

@@ -32,6 +32,11 @@ class Reference:
             )
         )
 
+    def idle_since(self, at: int) -> int:
+        if any(begin <= at < end for begin, end in self.busy):
+            return at
+        return min(at, max([self.floor, *(end for _, end in self.busy if end <= at)]))
+
     def book(self, at: int, duration: int) -> int:
         start = self.peek(at, duration)
         if duration > 0:
@@ -63,6 +68,7 @@ def compare(bookings) -> None:
     calendar, reference = new_calendar(), Reference()
     for at, duration in bookings:
         assert lib.pw_calendar_peek(calendar, at, duration) == reference.peek(at, duration)
+        assert lib.pw_calendar_idle_since(calendar, at) == reference.idle_since(at)
         assert lib.pw_calendar_book(calendar, at, duration) == reference.book(at, duration)
         assert intervals(calendar) == reference.busy
         assert (calendar.floor_ns, calendar.booked_ns) == (reference.floor, reference.booked)

@@ -77,6 +77,24 @@ def test_time_of_an_operation_is_the_sum_of_its_parts(machine, node, hops):
     assert alone(machine, program) == expected + packet_ns(word_bytes, hops)
 
 
+def test_service_that_sleeps_is_woken_by_a_request(machine):
+    """[D3.6 2.2.4]: after a pause of its requests that is longer than it polls."""
+
+    def program(thread, pause_ns):
+        page = thread.alloc(node=1)
+        durations = []
+        for pause in (0, pause_ns):
+            thread.compute(pause)
+            start_ns = thread.now_ns
+            thread.faa(page, 1)
+            durations.append(thread.now_ns - start_ns)
+        return durations[1] - durations[0]
+
+    assert alone(machine, program, 0) == 0
+    assert alone(machine, program, 3 * COSTS.atomic_poll_ns) == COSTS.atomic_wakeup_ns
+    assert machine.counters(1)["wakeups"] == 1
+
+
 def test_memory_of_a_node_ends(machine):
     with Machine(1, settings={"unimem.memory": "8KiB"}) as small:
 

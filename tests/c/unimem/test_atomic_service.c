@@ -159,6 +159,34 @@ static void time_is_the_sum_of_its_parts(void)
     end();
 }
 
+static pw_time reads_ns(pw_time arrival_ns)
+{
+    return pw_atomic_service_reads_ns(&service, arrival_ns);
+}
+
+static void it_sleeps_when_idle_and_a_request_wakes_it(void)
+{
+    const pw_time poll_ns = 7000, wakeup_ns = 9000, read_ns = BASE_NS + 100 + 50;
+    pw_costs costs = platform_costs;
+    costs.atomic_poll_ns = poll_ns;
+    costs.atomic_wakeup_ns = wakeup_ns;
+    begin(8);
+    service.costs = &costs;
+    uint64_t page = ask_as(me, PW_UNIMEM_ALLOC, 0, 1, 0, reads_ns(0));
+    pw_time asleep_ns = said.at_ns + poll_ns; /* from here on */
+    assert(reads_ns(asleep_ns) == asleep_ns);
+    assert(reads_ns(asleep_ns + 1) == asleep_ns + 1 + wakeup_ns);
+    assert(service.num_wakeups == 0);
+    ask_as(me, PW_UNIMEM_READ64, page, 0, 0, reads_ns(asleep_ns + 1));
+    assert(said.at_ns == asleep_ns + 1 + wakeup_ns + read_ns && service.num_wakeups == 1);
+    /* What comes meanwhile waits for the one that woke it; what comes soon finds it awake. */
+    assert(reads_ns(asleep_ns + 2) == said.at_ns);
+    assert(reads_ns(said.at_ns + poll_ns) == said.at_ns + poll_ns);
+    ask_as(me, PW_UNIMEM_READ64, page, 0, 0, reads_ns(asleep_ns + 2));
+    assert(said.at_ns == asleep_ns + 1 + wakeup_ns + 2 * read_ns && service.num_wakeups == 1);
+    end();
+}
+
 static uint64_t spawn(void *context, const unimem_fork_request *wanted)
 {
     assert(strcmp(wanted->name, context) == 0 && wanted->argument == 77 && wanted->parent == me);
@@ -191,6 +219,7 @@ int main(void)
     freed_pages_are_gone_and_their_memory_cleared();
     rights_are_enforced();
     time_is_the_sum_of_its_parts();
+    it_sleeps_when_idle_and_a_request_wakes_it();
     fork_reads_its_description_in_the_page();
     return 0;
 }
