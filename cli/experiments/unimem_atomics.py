@@ -60,6 +60,9 @@ def _repeat(thread: Thread, operation: Operation, pages: Sequence[int]) -> tuple
     return begin_ns, thread.now_ns
 
 
+PAUSE_NS = 1_000_000
+"""Without requests, after which an atomic service sleeps."""
+
 HOPS = {0: "local", 1: "1 hop", 2: "2 hops"}
 """Between the thread and the pages' owner."""
 
@@ -85,6 +88,18 @@ def _measure(
     return _duration_ns(spans) / (num_threads * times) / 1e3
 
 
+def _measure_asleep(machine: Machine, operation: Operation) -> float:
+    """Time in us of an operation at thread and owner node 0, whose service has fallen asleep."""
+
+    def after_a_pause(thread: Thread) -> int:
+        (page,) = _prepare(thread, 0, 1)
+        thread.compute(PAUSE_NS)
+        begin_ns, end_ns = _repeat(thread, operation, [page])
+        return end_ns - begin_ns
+
+    return int(machine.run((0, after_a_pause))[0]) / 1e3
+
+
 def _duration_ns(spans: Sequence[tuple[int, int]]) -> int:
     return max(end_ns for _, end_ns in spans) - min(begin_ns for begin_ns, _ in spans)
 
@@ -99,6 +114,7 @@ def _row(options: Options, name: str, num_threads: int) -> dict[str, float]:
             row[f"latency_{hops}"] = _measure(machine, operation, owner, 1, times)
             each_us = _measure(machine, operation, owner, num_threads, times)
             row[f"rate_{hops}"] = 1e3 / each_us
+        row["asleep"] = _measure_asleep(machine, operation)
     return row
 
 
@@ -113,6 +129,7 @@ def operations(options: Options) -> Result:
         columns=[
             Column("operation", "operation"),
             *(Column(f"latency_{hops}", text, "us", 3) for hops, text in HOPS.items()),
+            Column("asleep", "local, asleep", "us", 3),
             *(Column(f"rate_{hops}", f"rate, {text}", "k/s", 1) for hops, text in HOPS.items()),
         ],
         rows=rows,
@@ -131,7 +148,8 @@ def operations(options: Options) -> Result:
         notes=f"""
             Latency: one thread of node 0, from the call to its return, mean of some one behind the
             other. Rate: {num_threads} threads of node 0 at one owner, each with pages of its own,
-            from the first call to the last return.
+            from the first call to the last return. Asleep: the local latency after
+            {PAUSE_NS // 1000:,} us without a request, when the service sleeps (D3.6 2.2.4).
 
             A fork is what the library does: a page at the target, its description word by word, the
             request, and the page goes again; until the caller knows the child's id.
