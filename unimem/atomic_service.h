@@ -3,11 +3,11 @@
  *
  * It runs on a core of its own, the calendar `core`, one request after the other; each costs what
  * the platform says of its parts. It polls its mailbox; when that has been empty for
- * costs.atomic_poll it sleeps, and the next request wakes it up [2.2.4]. Values are exchanged in the order in which requests are served;
- * the time at which one takes effect is never before that of an earlier one on the same page, nor,
- * where pages come and go, before the last that came or went. So histories in virtual time are
- * linearizable also where processes of a host make requests known in another order than the one of
- * their virtual times. One thread at a time. */
+ * costs.atomic_poll it sleeps, and the next request wakes it up [2.2.4]. Values are exchanged in
+ * the order in which requests are served; the time at which one takes effect is never before that
+ * of an earlier one on the same page, nor, where pages come and go, before the last that came or
+ * went. So histories in virtual time are linearizable also where processes of a host make requests
+ * known in another order than the one of their virtual times. One thread at a time. */
 #ifndef PW_UNIMEM_ATOMIC_SERVICE_H
 #define PW_UNIMEM_ATOMIC_SERVICE_H
 #include "include/unimem.h"

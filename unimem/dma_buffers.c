@@ -168,8 +168,8 @@ static void forget_all(unim_dma *dma)
 
 static const char *text_of(uint32_t what)
 {
-    static const char *const texts[] = {"DMA buffer", "free of DMA buffer",
-                                        "look-up of DMA buffer", "pointer to DMA buffer"};
+    static const char *const texts[] = {"DMA buffer", "free of DMA buffer", "look-up of DMA buffer",
+                                        "pointer to DMA buffer"};
     return texts[what];
 }
 
@@ -294,11 +294,10 @@ static int attach(unim_dma *dma, uint32_t owner, uint64_t id, const dma_place *p
     if (!known) return refuse_id(dma, ASK_MEMORY, id); /* freed meanwhile */
     if (known->memory) return PW_OK;
     uint64_t num_bytes = known->buffer.num_bytes, all_bytes = place->segment.num_bytes;
-    int code = pw_segment_find_facts(&mine);
-    if (num_bytes > all_bytes || place->offset > all_bytes - num_bytes) errno = EINVAL, code = -1;
-    if (code == PW_OK)
-        code = pw_segment_attach(&place->segment, &mine, all_bytes, &known->segment);
-    if (code < 0)
+    bool fits = num_bytes <= all_bytes && place->offset <= all_bytes - num_bytes;
+    if (!fits) errno = EINVAL;
+    if (!fits || pw_segment_find_facts(&mine) < 0 ||
+        pw_segment_attach(&place->segment, &mine, all_bytes, &known->segment) < 0)
         return pw_node_fail(dma->node, PW_ERR_ADDRESS,
                             "pointer to DMA buffer %#llx: the memory of node %u cannot be mapped "
                             "here (%s); use transfers from and to memory",
@@ -372,8 +371,7 @@ static int ask_known(unim_dma *dma, uint64_t *id)
     return ask(dma, owner_of(*id), ASK_KNOWN, *id, id);
 }
 
-static int take_said(unim_dma *dma, uint32_t source, const dma_message *message,
-                     int64_t arrival_ns)
+static int take_said(unim_dma *dma, uint32_t source, const dma_message *message, int64_t arrival_ns)
 {
     const dma_request *said = &message->request;
     for (int i = 0; i < DMA_ASKS; i++) {
@@ -411,8 +409,7 @@ static int take_ask(unim_dma *dma, uint32_t source, const dma_request *asked, in
         kind = KIND_PLACE;
     }
     int64_t took_ns = dma->clock->now_ns - before_ns;
-    int64_t sent_ns =
-        send(dma, source, kind, &said, arrival_ns + dma->costs->handler_ns + took_ns);
+    int64_t sent_ns = send(dma, source, kind, &said, arrival_ns + dma->costs->handler_ns + took_ns);
     return sent_ns < 0 ? (int)sent_ns : PW_OK;
 }
 

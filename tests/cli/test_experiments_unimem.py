@@ -204,7 +204,9 @@ def test_a_hop_is_gone_twice_and_the_service_bounds_the_rate(monkeypatch):
         more_ns = (row["latency_1"] - row["latency_0"]) * 1e3
         assert more_ns == pytest.approx(2 * COSTS.hop_ns), row
         assert row["latency_0"] < row["latency_1"] < row["latency_2"], row
-        assert (row["asleep"] - row["latency_0"]) * 1e3 == pytest.approx(COSTS.atomic_wakeup_ns), row
+        assert (row["asleep"] - row["latency_0"]) * 1e3 == pytest.approx(COSTS.atomic_wakeup_ns), (
+            row
+        )
         assert 1 / row["latency_0"] < row["rate_0"] / 1e3, row
         if row["operation"] != "free":
             assert 0.8 < row["rate_0"] / 1e3 * service_us() <= 1, row
