@@ -90,10 +90,11 @@ def test_pointer_to_a_buffer_of_another_rank_is_its_memory(comm, library, peer):
     assert (back == expected).all()
     assert library.wait(library.submit_transfer_from_mem(b"new", there, 7)) is Status.COMPLETED
     assert bytes(memory[7:10]) == b"new"
+    del own
     with pytest.raises(ValueError, match="1 arrays of its memory are alive"):
         library.free_buf(there)
     comm.Barrier()
-    del memory, own
+    del memory
     library.free_buf(there)
     with pytest.raises(EngineError, match="none of that handle, or it was freed"):
         library.get_memory(there)
