@@ -1,4 +1,5 @@
-"""Is a page-in policy one that can be used? For its author's tests; needs no test framework.
+"""Is a page-in or an ERR policy one that can be used? For its author's tests; needs no test
+framework.
 
     from pagewire.driver.conformance import check_policy
 
@@ -7,14 +8,22 @@
 
 The faults are made up: transfers of 4 KB to 4 GB, aligned and not, at the lowest and the highest
 addresses, faulting in order and out of order at either end, with all, none and some pages resident.
-`pagewire test --policy module:Class` does this and moves real data too.
+`pagewire test --policy module:Class` does this and moves real data too; `check_err_policy` and
+`--errs` are for an ErrPolicy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from pagewire.driver.policy import PageFault, PageInPolicy, reason_to_refuse
+from pagewire.driver.policy import (
+    ErrPolicy,
+    PageFault,
+    PageInPolicy,
+    reason_to_refuse,
+    reason_to_refuse_err,
+)
 from pagewire.native.conformance import Answer, Conformance
 from pagewire.native.extension import describe
 
@@ -62,17 +71,36 @@ def _fault(transfer: range, page: int, turn: int, time_ns: int) -> PageFault:
     )
 
 
+def _answer(
+    fault: PageFault, question: Callable[[], object], refuse: Callable[[object], str]
+) -> Answer:
+    try:
+        answer = question()
+    except BaseException as error:
+        raise AssertionError(f"raised {describe(error)} at {fault}") from error
+    reason = refuse(answer)
+    if reason:
+        raise AssertionError(f"answered {reason} ({fault})")
+    return Answer(fault, answer)
+
+
 def _ask(policy: PageInPolicy) -> Iterator[Answer]:
-    for fault in faults():
-        try:
-            pages = policy.pages(fault=fault)
-        except BaseException as error:
-            raise AssertionError(f"raised {describe(error)} at {fault}") from error
-        reason = reason_to_refuse(pages, fault)
-        if reason:
-            raise AssertionError(f"answered {reason} ({fault})")
-        yield Answer(fault, pages)
+    for each in faults():
+        yield _answer(
+            each, partial(policy.pages, fault=each), partial(reason_to_refuse, fault=each)
+        )
+
+
+def _ask_err(policy: ErrPolicy) -> Iterator[Answer]:
+    at_destination = (each for each in faults() if each.at_destination)
+    for idx, each in enumerate(at_destination):
+        ends = (each.page + 1, max(each.block.stop, each.page + 1), each.transfer.stop)
+        pages = range(each.page, ends[idx % 3])
+        yield _answer(each, partial(policy.err, fault=each, pages=pages), reason_to_refuse_err)
 
 
 check_policy = Conformance(_ask)
 """Called with a policy's class: how many faults were tried; AssertionError says what is wrong."""
+check_err_policy = Conformance(_ask_err)
+"""The same for an ErrPolicy: faults at destinations, with one page, the block's or the transfer's
+about to come in."""

@@ -1,13 +1,13 @@
 /* Handler and tasklet of the driver: what a fault leaves, the tasklet's runs, page-in. */
 #include "driver/driver.h"
+#include "driver/err_parts.h"
 #include "native/array.h"
 #include <stdlib.h>
 
 /* --- trace --- */
 
-/* Add a record of the trace whose time is an instant of a run. */
-static void mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind kind, uint64_t a,
-                 uint64_t b)
+void pw_driver_mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kind kind, uint64_t a,
+                    uint64_t b)
 {
     pw_trace *trace = driver->trace;
     if (!trace->records) return;
@@ -136,8 +136,7 @@ static int begin(pw_driver *driver, pw_tasklet_job *job)
     return PW_OK;
 }
 
-/* CPU time of the tasklet at the end of the job's run. Returns when it is done. */
-static pw_cpu_instant work(pw_driver *driver, const pw_tasklet_job *job, pw_time work_ns)
+pw_cpu_instant pw_driver_work(pw_driver *driver, const pw_tasklet_job *job, pw_time work_ns)
 {
     driver->counters->page_in_ns += work_ns;
     return pw_cpu_extend(&driver->cpu, job->run->span, work_ns);
@@ -201,7 +200,7 @@ static pw_time page_in_ns(const pw_driver *driver, uint8_t effect)
 
 static int bring_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint8_t effect)
 {
-    pw_cpu_instant present = work(driver, job, page_in_ns(driver, effect));
+    pw_cpu_instant present = pw_driver_work(driver, job, page_in_ns(driver, effect));
     return note_page_in(driver, job, page, effect, present, false);
 }
 
@@ -270,7 +269,7 @@ static int64_t next_chunk(pw_driver *driver, const pw_tasklet_job *job, uint64_t
 static int page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, uint64_t end_page)
 {
     int64_t num_absent = 0, more = 0;
-    work(driver, job, driver->costs->page_in_fixed_ns);
+    pw_driver_work(driver, job, driver->costs->page_in_fixed_ns);
     while (more >= 0 && (page = not_brought(driver, job, page)) < end_page) {
         more = next_chunk(driver, job, &page, &end_page);
         if (more > 0) num_absent += more;
@@ -280,7 +279,7 @@ static int page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, 
     driver->counters->page_ins_present += code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += code < 0;
     pw_cpu_instant done = pw_cpu_end(&driver->cpu, job->run->span);
-    mark(driver, done, PW_TRACE_PAGE_IN_DONE, job->page, (uint64_t)num_absent);
+    pw_driver_mark(driver, done, PW_TRACE_PAGE_IN_DONE, job->page, (uint64_t)num_absent);
     return code;
 }
 
@@ -362,9 +361,9 @@ static pw_fifo_entry read_entry(pw_driver *driver, const pw_tasklet_job *job)
 {
     pw_fifo_entry entry;
     pw_time cost_ns = driver->costs->core_register_read_ns;
-    pw_cpu_instant done = work(driver, job, cost_ns);
+    pw_cpu_instant done = pw_driver_work(driver, job, cost_ns);
     entry.low = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
-    done = work(driver, job, cost_ns);
+    done = pw_driver_work(driver, job, cost_ns);
     entry.high = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
     return entry;
 }
@@ -441,12 +440,12 @@ static uint64_t end_page_by(int64_t policy, const pw_fault *fault, uint64_t page
     switch (policy) {
     case PW_POLICY_PAGE: return page + 1;               /* PIO */
     case PW_POLICY_BLOCK: return fault->block_end_page; /* PI4: the rest of the block */
-    default: return fault->transfer_end_page;           /* PIA: the rest of the transfer */
+    case PW_POLICY_ALL: return fault->transfer_end_page; /* PIA: the rest of the transfer */
+    default: return page + 1;
     }
 }
 
-/* First page behind the range that is brought in when the host is not asked. */
-static uint64_t end_page_of(const pw_driver *driver, const pw_tasklet_job *job)
+uint64_t pw_driver_end_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
     const pw_settings *settings = driver->settings;
     const pw_fault *fault = &job->fault;
@@ -456,29 +455,6 @@ static uint64_t end_page_of(const pw_driver *driver, const pw_tasklet_job *job)
     bool one = settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE;
     uint64_t end_page = job->page + (one ? 1 : (uint64_t)settings->touch_ahead_pages);
     return end_page < fault->transfer_end_page ? end_page : fault->transfer_end_page;
-}
-
-/* Pack and send one message about the page. Negative: PW_ERR_*. */
-static int send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, bool touch,
-                        bool wants_err, pw_touch *out)
-{
-    const pw_fault *fault = &job->fault;
-    pw_netlink_fields fields = {.source_node = fault->source_node,
-                                .transaction_id = fault->transaction_id,
-                                .sequence = fault->sequence,
-                                .pdid = fault->pdid,
-                                .page = page,
-                                .is_write = fault->at_destination};
-    pw_netlink_message message;
-    int code = pw_netlink_pack(&fields, &message);
-    if (code < 0) return code;
-    bool is_told = !pw_err_by_kernel(driver->settings);
-    pw_cpu_instant sent = work(driver, job, is_told ? driver->costs->netlink_ns : 0);
-    driver->counters->netlink_messages += is_told;
-    if (is_told) mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
-    if (job->block) job->block->message_span = job->run->span;
-    return pw_library_thread_take(&driver->thread, &message, sent, job->logged_ns, job->block,
-                                  touch, wants_err && driver->settings->err_enabled, out);
 }
 
 /* Touch-A-Page: a message for each page, which the library's thread touches. Of the others than the
@@ -491,7 +467,7 @@ static int touch_pages(pw_driver *driver, const pw_tasklet_job *job, uint64_t fi
     int code = PW_OK;
     for (uint64_t page = first_page; page < end_page && code == PW_OK; page++) {
         pw_touch touch;
-        code = send_message(driver, job, page, true, page == job->page, &touch);
+        code = pw_err_send_message(driver, job, page, true, page == job->page, &touch);
         if (code < 0) break;
         if (page == job->page) {
             resolved = touch.touched;
@@ -508,31 +484,72 @@ static int touch_pages(pw_driver *driver, const pw_tasklet_job *job, uint64_t fi
     return code;
 }
 
-/* Bring the pages in and tell the library. */
+/* --- the ERR --- */
+
+static const pw_err_ops *const err_ops[] = {[PW_ERRS_BY_LIBRARY] = &pw_err_by_library,
+                                            [PW_ERRS_BY_KERNEL] = &pw_err_by_kernel};
+
+/* First page behind those, of [page, end_page), that the ERR of the job's block waits for. What is
+ * behind comes in after it by another get_user_pages. */
+static uint64_t awaited_end(const pw_tasklet_job *job, uint64_t end_page)
+{
+    uint64_t awaited = end_page;
+    if (job->block->err_ordered) return end_page;
+    if (job->err.after == PW_ERR_AFTER_PAGE) awaited = job->page + 1;
+    if (job->err.after == PW_ERR_AFTER_BLOCK) awaited = job->fault.block_end_page;
+    return awaited < end_page ? awaited : end_page;
+}
+
+/* The pages before end_page are in. By block the ERR waits until all of the block's are, as far as
+ * its entries in the FIFO tell (assumed), and one word about it is enough. */
+static int tell(pw_driver *driver, const pw_tasklet_job *job, uint64_t end_page)
+{
+    pw_faulting_block *block = job->block;
+    const bool by_block = job->err.after == PW_ERR_AFTER_BLOCK;
+    if (by_block && block->err_ordered) return PW_OK;
+    block->err_plan = job->err;
+    block->err_planned = true;
+    block->err_waits = by_block && block->num_entries && end_page < job->fault.block_end_page;
+    return block->err_waits ? PW_OK : err_ops[job->err.by]->pages_are_in(driver, job);
+}
+
+/* Bring the pages in; the block's ERR comes of it. */
 static int resolve(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
                    uint64_t end_page)
 {
-    mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, end_page - first_page);
+    pw_driver_mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, end_page - first_page);
     if (driver->settings->driver_variant == PW_DRIVER_PSI && job->block)
         note_transaction(driver, job, first_page, end_page);
     if (driver->settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
         return touch_pages(driver, job, first_page, end_page);
-    int code = page_in(driver, job, first_page, end_page);
-    if (code < 0 || !job->fault.at_destination || !driver->settings->err_enabled) return code;
-    pw_touch none;
-    return send_message(driver, job, job->page, false, true, &none);
+    if (!job->fault.at_destination || !driver->settings->err_enabled)
+        return page_in(driver, job, first_page, end_page);
+    uint64_t awaited = awaited_end(job, end_page);
+    int code = page_in(driver, job, first_page, awaited);
+    if (code == PW_OK) code = tell(driver, job, awaited);
+    if (code < 0 || awaited == end_page) return code;
+    code = page_in(driver, job, awaited, end_page); /* what cannot come in faults by itself */
+    return code == PW_ERR_NOMEM || code == PW_ERR_HOST ? code : PW_OK;
 }
 
-/* The entry needs no page-in. PSI tells the library of a block that it has not heard of in this
- * run. */
-static int skip_entry(pw_driver *driver, const pw_tasklet_job *job)
+/* The entry needs no page-in. PSI tells of a block of which it has not told in this run. */
+static int skip_entry(pw_driver *driver, pw_tasklet_job *job)
 {
+    const pw_faulting_block *block = job->block;
     driver->counters->fifo_duplicates++;
-    mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, 0);
-    bool is_told = driver->settings->driver_variant == PW_DRIVER_PART ||
-                   job->block->message_span == job->run->span || !driver->settings->err_enabled;
-    pw_touch none;
-    return is_told ? PW_OK : send_message(driver, job, job->page, false, true, &none);
+    pw_driver_mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, 0);
+    bool is_due = driver->settings->driver_variant == PW_DRIVER_PSI &&
+                  block->message_span != job->run->span;
+    if (!driver->settings->err_enabled || !(is_due || block->err_waits)) return PW_OK;
+    if (block->err_planned) job->err = block->err_plan;
+    return tell(driver, job, job->page + 1);
+}
+
+/* What the settings say of ERRs; with PW_ERRS_BY_HOST until the host has been asked. */
+static pw_err_plan own_plan(const pw_settings *settings)
+{
+    if (settings->err_by == PW_ERRS_BY_HOST) return (pw_err_plan){.by = PW_ERRS_BY_LIBRARY};
+    return (pw_err_plan){.by = (uint8_t)settings->err_by, .after = (uint8_t)settings->err_after};
 }
 
 /* Take the next entry out of the FIFO into driver->job. 1: it wants a page-in; 0: it does not, or
@@ -549,6 +566,7 @@ static int take_entry(pw_driver *driver)
     job->block = pw_faulting_blocks_of_entry(&driver->blocks, &numbers);
     job->fault = job->block->fault;
     job->page = fields.page;
+    job->err = own_plan(driver->settings);
     int code = begin(driver, job);
     if (code < 0) return code;
     pw_fifo_entry entry = read_entry(driver, job);
@@ -618,15 +636,22 @@ static pw_time other_ns(const pw_driver *driver, const pw_tasklet_job *job)
     return pw_later(driver->costs->tasklet_other_ns - reads_ns, 0);
 }
 
+static bool asks_host(const pw_driver *driver, const pw_tasklet_job *job)
+{
+    const pw_settings *settings = driver->settings;
+    const bool has_err = settings->err_enabled && job->fault.at_destination;
+    return settings->policy == PW_POLICY_HOST || (settings->err_by == PW_ERRS_BY_HOST && has_err);
+}
+
 static bool run_tasklet(pw_driver *driver, pw_service *out)
 {
     int found;
     while ((found = next_job(driver)) > 0) {
         pw_tasklet_job *job = &driver->job;
-        pw_cpu_instant asks = work(driver, job, other_ns(driver, job));
+        pw_cpu_instant asks = pw_driver_work(driver, job, other_ns(driver, job));
         out->page_in_ns = pw_cpu_time(&driver->cpu, asks);
-        if (driver->settings->policy == PW_POLICY_HOST) return false;
-        finish_job(driver, job->page, end_page_of(driver, job), out);
+        if (asks_host(driver, job)) return false;
+        finish_job(driver, job->page, pw_driver_end_page(driver, job), out);
     }
     if (found < 0) out->code = found;
     count_interrupts(driver);
@@ -723,11 +748,11 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
     *code = raise_interrupt(driver, bank, at_ns);
     if (*code == PW_OK) *code = begin(driver, &job);
     if (*code < 0) return at_ns;
-    work(driver, &job, driver->costs->tasklet_other_ns);
-    uint64_t end_page = end_page_of(driver, &job);
-    mark(driver, job.began, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
+    pw_driver_work(driver, &job, driver->costs->tasklet_other_ns);
+    uint64_t end_page = pw_driver_end_page(driver, &job);
+    pw_driver_mark(driver, job.began, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
     *code = page_in(driver, &job, page, end_page);
-    pw_cpu_instant written = work(driver, &job, driver->costs->core_register_write_ns);
+    pw_cpu_instant written = pw_driver_work(driver, &job, driver->costs->core_register_write_ns);
     pw_time resumed_ns = pw_cpu_time(&driver->cpu, written);
     uint32_t value = (uint32_t)(*code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY);
     pw_smmu_resume(driver->smmu, bank, resumed_ns, value);

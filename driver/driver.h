@@ -14,8 +14,10 @@
  * final.
  *
  * Two variants (driver.variant): PART's resolves each unique page by itself, PSI's skips pages that
- * it has brought in for one of the last two transactions. With PW_POLICY_HOST the tasklet stops
- * before each page-in until pw_driver_decide says which pages; not in stall mode. Not thread-safe.
+ * it has brought in for one of the last two transactions. Who sends ERRs, and when, is
+ * driver.err_by and driver.err_after (err_parts.h). Where the host is asked (pw_asks_host) the
+ * tasklet stops before a page-in until pw_driver_decide says which pages; not in stall mode. Not
+ * thread-safe.
  */
 #ifndef PW_DRIVER_DRIVER_H
 #define PW_DRIVER_DRIVER_H
@@ -51,6 +53,7 @@ typedef struct {
     pw_faulting_block *block; /* NULL: a fault at the source or a stalled access */
     pw_tasklet_run *run;
     uint64_t page;
+    pw_err_plan err; /* of the block; the host may change it before it decides */
     pw_time logged_ns;
     pw_cpu_instant began;
 } pw_tasklet_job;
@@ -131,6 +134,8 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
 /* Run the tasklet on everything logged since the last call. False when it stopped for a decision:
  * nothing may be reported to the driver until pw_driver_decide, with the same out, returns true. */
 bool pw_driver_service(pw_driver *driver, pw_service *out);
+/* First page behind the range, from its page on, that the engine's own policy brings in. */
+uint64_t pw_driver_end_page(const pw_driver *driver, const pw_tasklet_job *job);
 /* Page in [first_page, end_page) for the fault of driver->job, which holds its page, and go on; as
  * pw_driver_service. */
 bool pw_driver_decide(pw_driver *driver, uint64_t first_page, uint64_t end_page, pw_service *out);

@@ -126,23 +126,25 @@ void pw_library_thread_destroy(pw_library_thread *thread)
             free(wakeup);
         }
     thread->first = thread->last = thread->free_wakeups = NULL;
+    for (int i = 0; i < PW_NUM_SENDERS; i++) thread->last_of[i] = NULL;
 }
 
-static bool has_own_core(const pw_library_thread *thread)
+static bool has_own_core(const pw_library_thread *thread, enum pw_err_sender sender)
 {
-    return thread->settings->library_core == PW_LIBRARY_CORE_OTHER &&
-           !pw_err_by_kernel(thread->settings);
+    return sender == PW_SENDER_THREAD && thread->settings->library_core == PW_LIBRARY_CORE_OTHER;
 }
 
-static pw_time wakeup_ns(const pw_library_thread *thread)
+static pw_time wakeup_ns(const pw_library_thread *thread, enum pw_err_sender sender)
 {
-    return pw_err_by_kernel(thread->settings) ? 0 : thread->costs->user_wakeup_ns;
+    return sender == PW_SENDER_THREAD ? thread->costs->user_wakeup_ns : 0;
 }
 
-/* Work of the thread from at_ns on, with what preempts it: when it is done. */
-static pw_time work(const pw_library_thread *thread, pw_time at_ns, pw_time work_ns)
+/* Work of the sender from at_ns on, with what preempts it: when it is done. */
+static pw_time work(const pw_library_thread *thread, enum pw_err_sender sender, pw_time at_ns,
+                    pw_time work_ns)
 {
-    return has_own_core(thread) ? at_ns + work_ns : pw_cpu_thread(thread->cpu, at_ns, work_ns);
+    return has_own_core(thread, sender) ? at_ns + work_ns
+                                        : pw_cpu_thread(thread->cpu, at_ns, work_ns);
 }
 
 /* --- when it does what --- */
@@ -154,21 +156,22 @@ static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, 
     for (uint32_t i = first; i < end; i++) {
         pw_library_message *message = &wakeup->messages[i];
         if (!message->touch_ns) continue;
-        at_ns = message->touched_ns = work(thread, at_ns, message->touch_ns);
+        at_ns = message->touched_ns = work(thread, wakeup->sender, at_ns, message->touch_ns);
         if (message->has_record)
             pw_trace_move(thread->trace, message->record, &message->record_ns, at_ns);
     }
     for (uint32_t i = first; i < end; i++) {
         pw_library_message *message = &wakeup->messages[i];
         if (message->err_ns == PW_NEVER) continue;
-        at_ns = message->err_ns = work(thread, at_ns, thread->costs->err_send_ns);
+        at_ns = message->err_ns =
+            work(thread, wakeup->sender, at_ns, thread->costs->err_send_ns);
     }
     return at_ns;
 }
 
 static pw_time wakes_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
 {
-    return pw_cpu_time(thread->cpu, has_own_core(thread)
+    return pw_cpu_time(thread->cpu, has_own_core(thread, wakeup->sender)
                                         ? wakeup->messages[0].sent
                                         : pw_cpu_end(thread->cpu, wakeup->first_span));
 }
@@ -176,11 +179,25 @@ static pw_time wakes_ns(const pw_library_thread *thread, const pw_wakeup *wakeup
 /* The thread has its core, and looks at what waits. */
 static pw_time awake_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
 {
-    return work(thread, wakes_ns(thread, wakeup), wakeup_ns(thread));
+    return work(thread, wakeup->sender, wakes_ns(thread, wakeup),
+                wakeup_ns(thread, wakeup->sender));
+}
+
+/* What the tasklet sends between two page-ins is work of its run. */
+static void update_sent_in_run(const pw_library_thread *thread, pw_wakeup *wakeup)
+{
+    for (uint32_t i = 0; i < wakeup->num_messages; i++) {
+        pw_library_message *message = &wakeup->messages[i];
+        wakeup->asleep_ns = message->err_ns = pw_cpu_time(thread->cpu, message->sent);
+    }
 }
 
 static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
 {
+    if (wakeup->sender == PW_SENDER_IN_RUN) {
+        update_sent_in_run(thread, wakeup);
+        return;
+    }
     pw_time at_ns = awake_ns(thread, wakeup);
     for (uint32_t i = 0, end = 0; i < wakeup->num_messages; i = end) {
         while (end < wakeup->num_messages &&
@@ -195,7 +212,11 @@ static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
 /* When the thread, alone on its core or behind the tasklet, has done all that it has to. */
 static pw_time sleeps_ns(const pw_library_thread *thread, pw_wakeup *wakeup)
 {
-    if (!has_own_core(thread)) return work(thread, wakes_ns(thread, wakeup), wakeup->work_ns);
+    const enum pw_err_sender sender = wakeup->sender;
+    if (sender == PW_SENDER_IN_RUN)
+        return pw_cpu_time(thread->cpu, wakeup->messages[wakeup->num_messages - 1].sent);
+    if (!has_own_core(thread, sender))
+        return work(thread, sender, wakes_ns(thread, wakeup), wakeup->work_ns);
     update_wakeup(thread, wakeup);
     return wakeup->asleep_ns;
 }
@@ -235,7 +256,7 @@ void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
     if (!thread->touches_are_stale || thread->settings->page_in != PW_PAGE_IN_TOUCH_A_PAGE) return;
     thread->touches_are_stale = false;
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
-        const bool may_move = wakeup->num_errs || wakeup == thread->last;
+        const bool may_move = wakeup->num_errs || wakeup == thread->last_of[wakeup->sender];
         if (wakeup->is_noted && (!may_move || wakeup->noted_version == thread->version)) continue;
         const bool is_known = awake_ns(thread, wakeup) <= at_ns;
         if (is_known || wakeup->was_noted) note_presence(thread, wakeup, is_known);
@@ -245,43 +266,70 @@ void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns)
 
 /* --- messages --- */
 
-static pw_wakeup *new_wakeup(pw_library_thread *thread, uint32_t span, pw_time since_ns)
+static pw_wakeup *new_wakeup(pw_library_thread *thread, enum pw_err_sender sender, uint32_t span,
+                             pw_time since_ns)
 {
     pw_wakeup *wakeup = thread->free_wakeups;
     if (wakeup) thread->free_wakeups = wakeup->next;
     else if (!(wakeup = calloc(1, sizeof *wakeup))) return NULL;
     pw_library_message *messages = wakeup->messages;
-    *wakeup = (pw_wakeup){.first_span = span,
+    *wakeup = (pw_wakeup){.sender = sender,
+                          .first_span = span,
                           .oldest_span = span,
                           .newest_span = span,
                           .since_ns = since_ns,
-                          .work_ns = wakeup_ns(thread),
+                          .work_ns = wakeup_ns(thread, sender),
                           .messages = messages,
                           .capacity = wakeup->capacity};
     if (thread->last) thread->last->next = wakeup;
     else thread->first = wakeup;
-    thread->last = wakeup;
+    thread->last = thread->last_of[sender] = wakeup;
     return wakeup;
 }
 
-/* The wake-up that a message of the run belongs to. */
-static pw_wakeup *wakeup_for(pw_library_thread *thread, pw_cpu_instant sent, pw_time since_ns)
+/* Does a message of the run belong to the wake-up, its sender's last? */
+static bool joins(const pw_library_thread *thread, pw_wakeup *last, pw_cpu_instant sent,
+                  pw_time since_ns)
 {
-    pw_wakeup *last = thread->last;
-    if (last) {
-        pw_time arrives_ns = has_own_core(thread) ? pw_cpu_time(thread->cpu, sent) : since_ns;
-        bool same_run = !has_own_core(thread) && last->last_span == sent.span;
-        bool is_awake = since_ns >= last->since_ns && arrives_ns < sleeps_ns(thread, last);
-        if (same_run || is_awake) return last;
-    }
-    return new_wakeup(thread, sent.span, since_ns);
+    const bool own_core = has_own_core(thread, last->sender);
+    if (!own_core && last->last_span == sent.span) return true;
+    if (last->sender == PW_SENDER_IN_RUN) return false;
+    const pw_time arrives_ns = own_core ? pw_cpu_time(thread->cpu, sent) : since_ns;
+    return since_ns >= last->since_ns && arrives_ns < sleeps_ns(thread, last);
 }
 
-static pw_library_message *new_message(pw_wakeup *wakeup)
+/* A message of the run, about the page, in the wake-up that it belongs to. NULL: no memory. */
+static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_sender sender,
+                                       pw_cpu_instant sent, pw_time since_ns, uint64_t page)
 {
-    if (PW_ARRAY_MAKE_ROOM(wakeup->messages, wakeup->num_messages, wakeup->capacity, 16) < 0)
+    pw_wakeup *wakeup = thread->last_of[sender];
+    if (!wakeup || !joins(thread, wakeup, sent, since_ns))
+        wakeup = new_wakeup(thread, sender, sent.span, since_ns);
+    if (!wakeup ||
+        PW_ARRAY_MAKE_ROOM(wakeup->messages, wakeup->num_messages, wakeup->capacity, 16) < 0)
         return NULL;
-    return &wakeup->messages[wakeup->num_messages++];
+    wakeup->last_span = sent.span;
+    if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;
+    if (sent.span > wakeup->newest_span) wakeup->newest_span = sent.span;
+    pw_library_message *message = &wakeup->messages[wakeup->num_messages++];
+    *message = (pw_library_message){.sent = sent, .page = page, .err_ns = PW_NEVER};
+    pw_library_thread_update(thread);
+    return message;
+}
+
+/* The sender's last message orders the block's ERR. */
+static void order_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_faulting_block *block)
+{
+    pw_library_message *message = &wakeup->messages[wakeup->num_messages - 1];
+    block->err_ordered = block->err_pending = true;
+    block->err_wakeup = wakeup;
+    block->err_message = wakeup->num_messages - 1;
+    message->block = block;
+    message->err_ns = 0;
+    message->err_ordinal = ++wakeup->num_errs_ordered;
+    wakeup->num_errs++;
+    wakeup->work_ns += thread->costs->err_send_ns;
+    thread->counters->errs_sent++;
 }
 
 /* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk
@@ -343,14 +391,10 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     *out = (pw_touch){.touched = true};
     int code = pw_netlink_unpack(packed, &fields);
     if (code < 0) return code;
-    pw_wakeup *wakeup = wakeup_for(thread, sent, since_ns);
-    pw_library_message *message = wakeup ? new_message(wakeup) : NULL;
+    pw_library_message *message =
+        new_message(thread, PW_SENDER_THREAD, sent, since_ns, fields.page);
     if (!message) return PW_ERR_NOMEM;
-    wakeup->last_span = sent.span;
-    if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;
-    if (sent.span > wakeup->newest_span) wakeup->newest_span = sent.span;
-    *message = (pw_library_message){.sent = sent, .page = fields.page, .err_ns = PW_NEVER};
-    pw_library_thread_update(thread);
+    pw_wakeup *wakeup = thread->last_of[PW_SENDER_THREAD];
     if (touch) touch_page(thread, &fields, message, out);
     if (message->notes_presence && /* nobody has caught up with the touch yet */
         pw_presence_add(thread->presence, fields.page, (pw_cpu_instant){.ns = PW_NEVER},
@@ -358,17 +402,17 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
         return PW_ERR_NOMEM;
     wakeup->work_ns += message->touch_ns;
     wakeup->is_noted = false;
-    if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered) {
-        block->err_ordered = block->err_pending = true;
-        block->err_wakeup = wakeup;
-        block->err_message = (uint32_t)(message - wakeup->messages);
-        message->block = block;
-        message->err_ns = 0;
-        message->err_ordinal = ++wakeup->num_errs_ordered;
-        wakeup->num_errs++;
-        wakeup->work_ns += thread->costs->err_send_ns;
-        thread->counters->errs_sent++;
-    }
+    if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered)
+        order_err(thread, wakeup, block);
+    return PW_OK;
+}
+
+int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
+                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block)
+{
+    if (block->err_ordered) return PW_OK;
+    if (!new_message(thread, sender, sent, since_ns, 0)) return PW_ERR_NOMEM;
+    order_err(thread, thread->last_of[sender], block);
     return PW_OK;
 }
 
@@ -393,15 +437,17 @@ static bool is_one_batch(const pw_library_thread *thread, const pw_wakeup *wakeu
 static pw_time err_ns_of(const pw_library_thread *thread, pw_wakeup *wakeup,
                          const pw_library_message *message)
 {
-    const pw_costs *costs = thread->costs;
+    const enum pw_err_sender sender = wakeup->sender;
+    if (sender == PW_SENDER_IN_RUN) return pw_cpu_time(thread->cpu, message->sent);
     const pw_time begins_ns = awake_ns(thread, wakeup);
-    if (has_own_core(thread) || !is_one_batch(thread, wakeup, begins_ns)) {
+    if (has_own_core(thread, sender) || !is_one_batch(thread, wakeup, begins_ns)) {
         refresh(thread, wakeup);
         return message->err_ns;
     }
     const uint32_t num_later = wakeup->num_errs_ordered - message->err_ordinal;
-    return work(thread, begins_ns,
-                wakeup->work_ns - costs->user_wakeup_ns - num_later * costs->err_send_ns);
+    const pw_time later_ns = num_later * thread->costs->err_send_ns;
+    return work(thread, sender, begins_ns,
+                wakeup->work_ns - wakeup_ns(thread, sender) - later_ns);
 }
 
 pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_block *block)
@@ -409,7 +455,8 @@ pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_bl
     const pw_library_message *message = message_of(block);
     if (!message) return PW_NEVER;
     pw_wakeup *wakeup = block->err_wakeup;
-    bool is_last = wakeup == thread->last && message == &wakeup->messages[wakeup->num_messages - 1];
+    bool is_last = wakeup == thread->last_of[wakeup->sender] &&
+                   message == &wakeup->messages[wakeup->num_messages - 1];
     if (is_last) return sleeps_ns(thread, wakeup); /* all others come before */
     return err_ns_of(thread, wakeup, message);
 }
@@ -453,8 +500,11 @@ static void send_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_library_me
 /* No ERR of the wake-up leaves earlier: short of the touches. */
 static pw_time earliest_err_ns(const pw_library_thread *thread, const pw_wakeup *wakeup)
 {
-    const pw_time work_ns = thread->costs->user_wakeup_ns + thread->costs->err_send_ns;
-    return work(thread, wakes_ns(thread, wakeup), work_ns);
+    const enum pw_err_sender sender = wakeup->sender;
+    if (sender == PW_SENDER_IN_RUN)
+        return pw_cpu_time(thread->cpu, wakeup->messages[wakeup->first_unsent].sent);
+    const pw_time work_ns = wakeup_ns(thread, sender) + thread->costs->err_send_ns;
+    return work(thread, sender, wakes_ns(thread, wakeup), work_ns);
 }
 
 bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out)
@@ -506,6 +556,7 @@ static void forget_first(pw_library_thread *thread)
     if (!wakeup->is_noted) note_presence(thread, wakeup, true);
     thread->first = wakeup->next;
     if (!thread->first) thread->last = NULL;
+    if (wakeup == thread->last_of[wakeup->sender]) thread->last_of[wakeup->sender] = NULL;
     if (wakeup->capacity > KEPT_MESSAGES) {
         free(wakeup->messages);
         wakeup->messages = NULL;
@@ -521,7 +572,7 @@ static bool is_over(const pw_library_thread *thread, pw_wakeup *wakeup, pw_time 
                     uint32_t last_span)
 {
     if (wakeup->num_errs) return false;
-    return wakeup != thread->last ||
+    return wakeup != thread->last_of[wakeup->sender] ||
            (wakeup->last_span < last_span && sleeps_ns(thread, wakeup) <= since_ns);
 }
 

@@ -1,6 +1,7 @@
 /* Thread of the user-space library that gets the driver's Netlink messages: touches pages
  * (Touch-A-Page) and sends ERRs, one for each (source node, PDID, transaction, sequence number)
- * [PSI 3.2, PART 4.4].
+ * [PSI 3.2, PART 4.4]. ERRs that the tasklet sends itself are kept here too, until they are final:
+ * at the end of its run, as a thread that need not wake up, or at an instant of it.
  *
  * A message wakes it up; it runs behind the tasklet that sent it, or on another core at once
  * (driver.library_core). It handles what waits in batches: first it touches the pages of all
@@ -40,11 +41,19 @@ typedef struct {
         *bound_ns; /* no further block of its transfer arrives before; NULL: none ever does */
 } pw_fault;
 
+/* Who sends a block's ERR, and when. */
+typedef struct {
+    uint8_t by, after; /* PW_ERRS_BY_*, PW_ERR_AFTER_* */
+} pw_err_plan;
+
 typedef struct pw_faulting_block {
     struct pw_faulting_block *next; /* hash chain, or free list */
     pw_fault fault;
     uint32_t num_entries;         /* in the FIFO, not read yet */
     uint32_t message_span;        /* the tasklet run that last sent a message about it */
+    pw_err_plan err_plan;         /* of the entry that was resolved last */
+    bool err_planned;             /* there was one */
+    bool err_waits;               /* for the last of its entries in the FIFO */
     struct pw_wakeup *err_wakeup; /* of the library thread, in which the ERR is sent */
     uint32_t err_message;         /* the message of that wake-up which orders it */
     bool err_ordered;             /* it has its ERR, sent or not yet */
@@ -124,9 +133,18 @@ typedef struct {
     bool is_lost;
 } pw_library_message;
 
-/* From a wake-up until the thread sleeps again. */
+/* Where an ERR is sent. */
+enum pw_err_sender {
+    PW_SENDER_THREAD,  /* the library's, which a message wakes up */
+    PW_SENDER_RUN_END, /* the tasklet, when it is done */
+    PW_SENDER_IN_RUN,  /* the tasklet, between two page-ins */
+    PW_NUM_SENDERS
+};
+
+/* From a wake-up until the thread sleeps again; or the ERRs that the tasklet sends in a row. */
 typedef struct pw_wakeup {
     struct pw_wakeup *next;
+    enum pw_err_sender sender;
     uint32_t first_span, last_span;    /* tasklet runs that sent its messages */
     uint32_t oldest_span, newest_span; /* a fault that comes late belongs to an earlier run */
     pw_time since_ns;                  /* the fault that led to it */
@@ -153,13 +171,6 @@ static inline pw_time pw_effect_ns(const pw_costs *costs, uint8_t effect)
     }
 }
 
-/* The tasklet sends the ERRs itself at the end of its run: the same as a thread that runs there, of
- * which nothing need be told and which need not wake up. */
-static inline bool pw_err_by_kernel(const pw_settings *settings)
-{
-    return settings->err_by == PW_ERRS_BY_KERNEL && settings->page_in == PW_PAGE_IN_TOUCH_AHEAD;
-}
-
 typedef struct {
     const pw_costs *costs;
     const pw_settings *settings;
@@ -170,6 +181,7 @@ typedef struct {
     pw_faulting_blocks *blocks;
     pw_cpu *cpu;
     pw_wakeup *first, *last, *free_wakeups;
+    pw_wakeup *last_of[PW_NUM_SENDERS]; /* which may still be joined */
     uint64_t version; /* counts changes of the tasklet's runs */
     bool
         touches_are_stale; /* the runs have changed since the presence of touched pages was noted */
@@ -188,6 +200,10 @@ void pw_library_thread_destroy(pw_library_thread *thread);
 int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *message,
                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block,
                            bool touch, bool wants_err, pw_touch *out);
+/* The tasklet sends the block's ERR itself, which was asked for at since_ns: in the run, at that
+ * instant, or at its end; not when the block has one. PW_ERR_NOMEM, or PW_OK. */
+int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
+                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block);
 /* The trace begins anew: its records of touches are gone. */
 void pw_library_thread_forget_records(pw_library_thread *thread);
 /* The tasklet's runs have changed. */

@@ -1,15 +1,20 @@
-"""Page-in policies: which pages the driver brings in for a fault [PART 4.4, 5.3].
+"""What the driver does about a fault: which pages come in [PART 4.4, 5.3], and who tells the source,
+when [PSI 5.2 (1); PART 3.3, footnote 3].
 
-The engine has `page`, `block` and `all`. A user's own is a class on `PageInPolicy`, registered in
-`REGISTRY` or named by `run.policy = module:Class`; docs/extending.md tells how to write, run and
-test one.
+The engine has the page-in policies `page`, `block` and `all`, and ERRs by `library` and `kernel`. A
+user's own is a class on `PageInPolicy` or `ErrPolicy`, registered in `REGISTRY` or
+`ERR_REGISTRY`, or named by `run.policy` or `driver.err_by` = module:Class; docs/extending.md tells
+how to write, run and test one.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import enum
 from collections.abc import Callable, Sequence
+
+from pagewire.native import lib
 
 from pagewire.native.declared import choices
 from pagewire.native.extension import Entry, Registry
@@ -90,3 +95,63 @@ REGISTRY: Registry[PageInPolicy] = Registry(
     {name: Entry(meaning) for name, _, meaning in choices("run.policy")},
 )
 """What `run.policy` takes. The engine has those without a class; it asks the host for any other."""
+
+
+class By(enum.IntEnum):
+    """Who sends an ERR."""
+
+    LIBRARY = lib.PW_ERRS_BY_LIBRARY
+    """the library's thread, which a Netlink message wakes up"""
+    KERNEL = lib.PW_ERRS_BY_KERNEL
+    """the tasklet"""
+
+
+class After(enum.IntEnum):
+    """What an ERR waits for. LIBRARY: when its message leaves; the thread runs after the tasklet,
+    or on its own core (`driver.library_core`)."""
+
+    RUN = lib.PW_ERR_AFTER_RUN
+    """the page-in of all that was asked for; by KERNEL the end of the tasklet's run"""
+    BLOCK = lib.PW_ERR_AFTER_BLOCK
+    """the block's pages; what is behind them comes in by another get_user_pages, after it"""
+    PAGE = lib.PW_ERR_AFTER_PAGE
+    """the page that faulted; all others come in after it"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Err:
+    """How a block's ERR is sent."""
+
+    by: By
+    after: After
+
+
+class ErrPolicy(abc.ABC):
+    """Decides who tells the source that a block can be sent again, and when. One object a node,
+    made without arguments; answers as a `PageInPolicy`: no clock, no unseeded random numbers.
+    """
+
+    @abc.abstractmethod
+    def err(self, *, fault: PageFault, pages: range) -> Err:
+        """How the ERR of the fault's block is sent. pages: what is about to come in for the fault.
+
+        It is asked for each page-in at a destination. A block has one ERR an attempt; once that is
+        ordered, the answer decides about messages alone.
+        """
+
+
+def reason_to_refuse_err(err: object) -> str:
+    """Why this is no answer; empty when it is one."""
+    if not isinstance(err, Err):
+        return f"a {type(err).__name__} ({err!r}) instead of an Err"
+    if not isinstance(err.by, By) or not isinstance(err.after, After):
+        return f"{err!r}: `by` must be one of By, `after` one of After"
+    return ""
+
+
+ERR_REGISTRY: Registry[ErrPolicy] = Registry(
+    "driver.err_by",
+    ErrPolicy,
+    {name: Entry(meaning) for name, _, meaning in choices("driver.err_by")},
+)
+"""What `driver.err_by` takes; the engine's own take `driver.err_after` with them."""

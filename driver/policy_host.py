@@ -1,13 +1,25 @@
-"""Answers the engine's questions by a user's page-in policy: for every host of an engine."""
+"""Answers the engine's questions by a user's page-in and ERR policies: for every host of an
+engine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from pagewire.driver.policy import PageFault, PageInPolicy, reason_to_refuse
+from pagewire.driver.policy import (
+    ERR_REGISTRY,
+    REGISTRY,
+    Err,
+    ErrPolicy,
+    PageFault,
+    PageInPolicy,
+    reason_to_refuse,
+    reason_to_refuse_err,
+)
 from pagewire.native import check, ffi, lib
 from pagewire.native.extension import ExtensionError, ask
+
+Answer = TypeVar("Answer")
 
 DECISION = int(lib.PW_HOST_DECISION)
 """Kind of the host event that asks; its id goes to `PolicyHost.answer`."""
@@ -17,35 +29,49 @@ _END_PAGE = 1 << 52
 
 
 class PolicyError(ExtensionError):
-    """A page-in policy raised, or answered what cannot be done; the run cannot go on."""
+    """A policy raised, or answered what cannot be done; the run cannot go on."""
+
+
+class OwnPolicies(NamedTuple):
+    """What is not the engine's, None for what is, and how messages call it."""
+
+    page_in: PageInPolicy | None
+    page_in_name: str
+    err: ErrPolicy | None
+    err_name: str
+
+    @classmethod
+    def of_settings(
+        cls, policy: str, err_by: str, page_in: PageInPolicy | None = None
+    ) -> OwnPolicies:
+        """By the values of `run.policy` and `driver.err_by`; ConfigError says why not. page_in: in
+        place of an object of the class that `policy` names."""
+        err = ERR_REGISTRY.create(err_by)
+        return cls(page_in or REGISTRY.create(policy), policy, err, err_by)
+
+    def host(self, ni: Any, memory: Any) -> PolicyHost | None:
+        """What answers for an engine; None when nobody is asked."""
+        return PolicyHost(ni, memory, self) if self.page_in or self.err else None
 
 
 class PolicyHost:
-    """The policy of one engine. `name` is how messages call it."""
+    """The policies of one engine."""
 
-    def __init__(self, ni: Any, memory: Any, policy: PageInPolicy, name: str) -> None:
+    def __init__(self, ni: Any, memory: Any, own: OwnPolicies) -> None:
         self._ni = ni
         self._memory = memory
-        self._policy = policy
-        self._name = name
+        self._own = own
         self._question = ffi.new("pw_decision *")
         self._failure: PolicyError | None = None
 
     def answer(self, decision_id: int) -> None:
-        """Ask the policy and give the engine its answer, so that the engine goes on."""
+        """Ask the policies and give the engine their answers, so that it goes on."""
         check(lib.pw_ni_read_decision(self._ni, decision_id, self._question), "page-in decision")
         fault = self._view()
-        try:
-            pages = ask(
-                f"page-in policy '{self._name}'",
-                fault,
-                lambda: self._policy.pages(fault=fault),
-                lambda answer: reason_to_refuse(answer, fault),
-                PolicyError,
-            )
-        except PolicyError as error:
-            self._failure = error
-            raise
+        pages = self._pages(fault)
+        if self._own.err and fault.at_destination:
+            err = self._err(self._own.err, fault, pages)
+            check(lib.pw_ni_decide_err(self._ni, decision_id, err.by, err.after), "ERR decision")
         first, end = max(pages.start, 0), min(pages.stop, _END_PAGE)
         code = lib.pw_ni_decide(self._ni, decision_id, first, end - first)
         check(code, "page-in decision, or a burst that came meanwhile")
@@ -55,6 +81,38 @@ class PolicyHost:
         more."""
         if self._failure:
             raise self._failure
+
+    def _pages(self, fault: PageFault) -> range:
+        own = self._own.page_in
+        if own is None:
+            return range(fault.page, int(self._question.own_end_page))
+        return self._ask(
+            f"page-in policy '{self._own.page_in_name}'",
+            fault,
+            lambda: own.pages(fault=fault),
+            lambda answer: reason_to_refuse(answer, fault),
+        )
+
+    def _err(self, own: ErrPolicy, fault: PageFault, pages: range) -> Err:
+        return self._ask(
+            f"ERR policy '{self._own.err_name}'",
+            fault,
+            lambda: own.err(fault=fault, pages=pages),
+            reason_to_refuse_err,
+        )
+
+    def _ask(
+        self,
+        label: str,
+        fault: PageFault,
+        question: Callable[[], Answer],
+        refuse: Callable[[Answer], str],
+    ) -> Answer:
+        try:
+            return ask(label, fault, question, refuse, PolicyError)
+        except PolicyError as error:
+            self._failure = error
+            raise
 
     def _view(self) -> PageFault:
         asked = self._question

@@ -1,18 +1,17 @@
 """One rank's engine with what it needs to run: memory backend, costs, settings, impairments,
-policy.
+policies.
 
 The only place that makes an engine (pw_ni). Its hosts are the MPI node, the experiments' bench and
 the unit tests. A host passes virtual time in, carries the bursts and is handed the events; what a
-page-in policy in Python is asked is answered here. Posting and polling are the host's, by `ni`.
+policy in Python is asked about a page fault is answered here. Posting and polling are the host's, by `ni`.
 """
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-from pagewire.driver import policy
 from pagewire.driver.policy import PageInPolicy
-from pagewire.driver.policy_host import DECISION, PolicyHost
+from pagewire.driver.policy_host import DECISION, OwnPolicies
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.closing import Closing
 from pagewire.native.domains import open_domain
@@ -49,13 +48,6 @@ class TraceRecord(NamedTuple):
     kind: str
     a: int
     b: int
-
-
-class OwnPolicy(NamedTuple):
-    """A page-in policy that is not the engine's, and how messages call it."""
-
-    policy: PageInPolicy
-    name: str
 
 
 class EngineView:
@@ -144,7 +136,7 @@ class Engine(EngineView, Closing):
         node: int = 0,
         num_nodes: int = 1,
         pdid: int | None = PDID,
-        own_policy: OwnPolicy | None = None,
+        own: OwnPolicies | None = None,
         planned: ImpairmentsConfig | None = None,
     ) -> None:
         """costs, settings: every field of pw_costs and pw_settings. pdid None: opens no domain."""
@@ -161,15 +153,13 @@ class Engine(EngineView, Closing):
         """Time of the next event, as the last `run` left it."""
         self.is_posted = False
         """Something was posted since the last `run`."""
-        self._policy: PolicyHost | None = None
         self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
         self._burst = ffi.new("pw_burst *")
         if planned is not None:
             impairments.plan(self.ni, planned)
         if pdid is not None:
             open_domain(self.ni, pdid)
-        if own_policy is not None:
-            self._policy = PolicyHost(self.ni, self.memory, own_policy.policy, own_policy.name)
+        self._policy = own.host(self.ni, self.memory) if own else None
 
     @classmethod
     def of_config(
@@ -178,21 +168,18 @@ class Engine(EngineView, Closing):
         platform: Platform,
         node: int,
         num_nodes: int,
-        own_policy: OwnPolicy | None = None,
+        page_in: PageInPolicy | None = None,
     ) -> Self:
         """The engine of one node of a run; its impairments are those of the configuration.
 
-        own_policy: in place of an object of the class that config.run.policy names.
+        page_in: in place of an object of the class that config.run.policy names.
         """
-        if own_policy is None:
-            made = policy.REGISTRY.create(config.run.policy)
-            own_policy = None if made is None else OwnPolicy(made, config.run.policy)
         return cls(
             platform.costs.as_dict(),
             config.unit_settings(),
             node=node,
             num_nodes=num_nodes,
-            own_policy=own_policy,
+            own=OwnPolicies.of_settings(config.run.policy, config.driver.err_by, page_in),
             planned=config.impairments,
         )
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import Buffer
-from pagewire.lab.engine import PDID, Engine, OwnPolicy, TraceRecord
+from pagewire.lab.engine import PDID, Engine, TraceRecord
 from pagewire.lab.joined import Joined
 from pagewire.native import check, ffi, lib
 from pagewire.run.settings.config import Config
@@ -45,11 +45,7 @@ class Nodes(Joined):
         super().__init__(
             [
                 Engine.of_config(
-                    config,
-                    platform,
-                    node,
-                    num_nodes,
-                    OwnPolicy(make_policy(), config.run.policy) if make_policy else None,
+                    config, platform, node, num_nodes, make_policy() if make_policy else None
                 )
                 for node in range(num_nodes)
             ]

@@ -538,10 +538,9 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
     return result;
 }
 
-/* PW_POLICY_HOST: the host decides which pages a fault brings in. Until it has, the block under way
- * waits (ni->arrival), or the read (ni->source_fault), the firmware's actions behind it too, and
- * bursts are kept.
- */
+/* The host decides which pages a fault brings in, and who sends the ERR. Until it has, the block
+ * under way waits (ni->arrival), or the read (ni->source_fault), the firmware's actions behind it
+ * too, and bursts are kept. */
 
 typedef struct {
     pw_link link;
@@ -613,7 +612,16 @@ int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out)
         .transaction_id = fault->transaction_id,
         .sequence = fault->sequence,
         .at_destination = fault->at_destination,
+        .own_end_page = pw_driver_end_page(&ni->driver, pending),
     };
+    return PW_OK;
+}
+
+int pw_ni_decide_err(pw_ni *ni, uint64_t id, uint32_t by, uint32_t after)
+{
+    if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
+    if (by > PW_ERRS_BY_KERNEL || after > PW_ERR_AFTER_PAGE) return PW_ERR_INVALID;
+    ni->driver.job.err = (pw_err_plan){.by = (uint8_t)by, .after = (uint8_t)after};
     return PW_OK;
 }
 

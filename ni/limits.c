@@ -36,6 +36,8 @@ static const limit of_settings[] = {
     SETTING(tick_ns, 1, INT64_MAX),
     SETTING(mailbox_entries, 1, UINT32_MAX),
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),
+    SETTING(err_by, PW_ERRS_BY_LIBRARY, PW_ERRS_BY_HOST),
+    SETTING(err_after, PW_ERR_AFTER_RUN, PW_ERR_AFTER_PAGE),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
     SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),
     SETTING(parallel_walks, 1, PW_WALKERS_MAX),
@@ -164,11 +166,13 @@ static void first_clash_of_units(const pw_settings *settings, const char **name,
 /* Settings that are fine alone, and not together. */
 static bool first_clash(const pw_settings *settings, refusal *out)
 {
-    bool asks_host = settings->policy == PW_POLICY_HOST;
+    bool asks_host = pw_asks_host(settings);
     const char *name = NULL, *because = NULL;
     int64_t value = 0;
     if (asks_host && settings->stall) {
-        name = "policy", value = settings->policy;
+        bool by_policy = settings->policy == PW_POLICY_HOST;
+        name = by_policy ? "policy" : "err_by";
+        value = by_policy ? settings->policy : settings->err_by;
         because = "an access that waits for RESUME (stall) cannot wait for a policy of the host "
                   "too; take a policy of the engine, or stall = 0";
     } else if (settings->interleave != PW_INTERLEAVE_NONE && (settings->stall || asks_host)) {
@@ -179,6 +183,12 @@ static bool first_clash(const pw_settings *settings, refusal *out)
         name = "page_in", value = settings->page_in;
         because = "the user-space thread cannot write RESUME, for which a stalled access waits; "
                   "take page_in = 0 (Touch-Ahead) or stall = 0";
+    } else if (settings->page_in == PW_PAGE_IN_TOUCH_A_PAGE &&
+               (settings->err_by != PW_ERRS_BY_LIBRARY || settings->err_after)) {
+        name = settings->err_by ? "err_by" : "err_after";
+        value = settings->err_by ? settings->err_by : settings->err_after;
+        because = "the user-space thread touches the pages, so that it alone knows when they are "
+                  "in; take page_in = 0 (Touch-Ahead), or err_by = 0 and err_after = 0";
     } else if (settings->l1_sets * settings->l1_ways * settings->tlb_line_pages >
                PW_TCACHE_TRANSLATIONS_MAX) {
         name = "l1_sets", value = settings->l1_sets;

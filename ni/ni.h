@@ -25,8 +25,8 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_WRITE_DONE 3  /* id: of the write; every block is acknowledged */
 #define PW_HOST_ARRIVED 4     /* id: stream of a remote write that is complete here */
 #define PW_HOST_DECISION                                                               \
-    5 /* id: of the decision, from 1 on, no other event's; PW_POLICY_HOST: which pages \
-       * to bring in */
+    5 /* id: of the decision, from 1 on, no other event's: which pages to bring in, who \
+       * sends the ERR */
 #define PW_HOST_DEADLOCK 6 /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
 #define PW_HOST_NOTIFIED \
     7 /* id: address of the notification, which stands there; with an error: never will */
@@ -142,8 +142,8 @@ int64_t pw_ni_next_ns(const pw_ni *ni);
 /* 1 and *out when a burst waits to be sent, else 0. */
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data);
-/* With PW_POLICY_HOST a fault waits for the host's decision: pw_ni_run handles nothing and
- * pw_ni_next_ns is INT64_MIN until pw_ni_decide; bursts that come meanwhile are kept. Times, events
+/* With PW_POLICY_HOST, and at a destination with PW_ERRS_BY_HOST, a fault waits for the host's
+ * decision: pw_ni_run handles nothing and pw_ni_next_ns is INT64_MIN until pw_ni_decide; bursts that come meanwhile are kept. Times, events
  * and frames are those that there would be if the host had answered at once. */
 typedef struct {
     uint64_t page;                             /* whose access faulted */
@@ -154,9 +154,13 @@ typedef struct {
     uint32_t bank;        /* context bank, by idx */
     uint16_t pdid, transaction_id, sequence;
     uint16_t at_destination; /* 1: a write that arrives here; 0: a read for a block that leaves */
+    uint64_t own_end_page; /* the engine's own policy brings in [page, own_end_page) */
 } pw_decision;
 /* PW_ERR_INVALID when the id is not that of the decision wanted. */
 int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out);
+/* Before pw_ni_decide: who sends the block's ERR, and when (PW_ERRS_BY_LIBRARY or _KERNEL,
+ * PW_ERR_AFTER_*). PW_ERR_INVALID when the id or a value is wrong. */
+int pw_ni_decide_err(pw_ni *ni, uint64_t id, uint32_t by, uint32_t after);
 /* Page in [first_page, +num_pages), which holds the faulting page, in ascending order. May reach
  * outside of the transfer; cut where pages are not mapped, and outside of the transfer where they
  * cannot be brought in. PW_ERR_INVALID when the id or the range is wrong: the decision is still

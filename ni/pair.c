@@ -51,7 +51,7 @@ bool pw_pair_is_sane(const pw_ni *ni, const pw_block_frame *first, const pw_bloc
             (blocks[i]->header.flags & PW_FLAG_COPY))
             return false;
     }
-    return !ni->settings.stall && ni->settings.policy != PW_POLICY_HOST &&
+    return !ni->settings.stall && !pw_asks_host(&ni->settings) &&
            second->header.stream == first->header.stream &&
            second->header.pdid == first->header.pdid && second->block_idx == first->block_idx + 1 &&
            second->transfer_address == first->transfer_address &&

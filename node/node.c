@@ -131,7 +131,7 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     node->strategy = opening->strategy ? opening->strategy : pw_strategy_find(config->run.memory);
     node->strategy_self = opening->strategy_self;
     if (node->strategy) pw_strategy_choose_unit(node->strategy, &node->settings);
-    node->has_policy = config->settings.policy == PW_POLICY_HOST;
+    node->has_policy = pw_asks_host(&config->settings);
     node->next_ns = PW_NEVER;
     pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();

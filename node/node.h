@@ -22,8 +22,8 @@ typedef struct pw_handle pw_handle;
  * node locked. A negative code ends the node's call with it. */
 typedef struct {
     void *context;
-    /* PW_HOST_DECISION: answer with pw_ni_decide. Needed with PW_POLICY_HOST; asked again by every
-     * turn until it does. */
+    /* PW_HOST_DECISION: answer with pw_ni_decide. Needed with PW_POLICY_HOST or PW_ERRS_BY_HOST;
+     * asked again by every turn until it does. */
     int (*decide)(void *context, uint64_t id);
     /* How to treat a transfer that is posted; *out untouched: by size. */
     int (*schedule)(void *context, uint64_t num_bytes, uint32_t peer, int is_read, int64_t now_ns,

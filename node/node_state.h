@@ -80,7 +80,7 @@ struct pw_node {
     atomic_uint num_forks; /* not acted on yet */
     uint16_t pdid;
     bool owns_strategy;
-    bool has_policy; /* of the host: PW_POLICY_HOST */
+    bool has_policy; /* of the host: pw_asks_host */
     bool lacks_marks;
     bool is_posted; /* something was posted since the last run, or that ended with an error */
     pw_node_host host;

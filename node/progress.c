@@ -199,7 +199,7 @@ static int decide(pw_node *node)
     pw_decision question;
     if (!node->host.decide)
         return pw_node_fail(node, PW_ERR_INVALID,
-                            "page-in decision: the policy is PW_POLICY_HOST, but the host has no "
+                            "page-in decision: the settings want one of the host, which has no "
                             "decide; give it with pw_node_set_host");
     int code = node->host.decide(node->host.context, node->decision);
     if (code < 0) return pw_node_fail(node, code, "page-in decision: the host failed");

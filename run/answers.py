@@ -1,5 +1,5 @@
 """Classes that a user wrote in Python, answering what a node asks while it runs: memory strategies,
-page-in and scheduling policies.
+page-in, ERR and scheduling policies.
 
 One object a node. The node calls C functions that this makes; the calls come from inside of the
 node's own, in the thread that made them. What a class raises goes to `failed`, and the node's call
@@ -9,8 +9,7 @@ ends with PW_ERR_HOST.
 from collections.abc import Callable
 from typing import Any
 
-from pagewire.driver import policy
-from pagewire.driver.policy_host import PolicyHost
+from pagewire.driver.policy_host import OwnPolicies, PolicyHost
 from pagewire.native import ffi, lib
 from pagewire.node.strategies import host as memory_host
 from pagewire.node.strategies.built_in import REGISTRY
@@ -26,11 +25,10 @@ class Answers:
     def __init__(self, config: Config, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
         self._alive: list[Any] = []  # what C points to
-        self._page_in: PolicyHost | None = None
-        self._policy = policy.REGISTRY.create(config.run.policy)
-        self._policy_name = config.run.policy
+        self._of_faults: PolicyHost | None = None
+        self._own = OwnPolicies.of_settings(config.run.policy, config.driver.err_by)
         self.decide = ffi.NULL
-        if self._policy is not None:
+        if self._own.page_in or self._own.err:
             self.decide = self.callback("int(void *, uint64_t)", self._decide)
         own = scheduling.REGISTRY.create(config.firmware.scheduling)
         self._scheduler: scheduling.Scheduler | None = None
@@ -61,13 +59,7 @@ class Answers:
 
     def bind(self, node: Any, tables: Any) -> None:
         """The pw_node that asks is there. tables: the platform's, by name."""
-        if self._policy is not None:
-            self._page_in = PolicyHost(
-                lib.pw_node_ni(node),
-                lib.pw_node_memory(node),
-                self._policy,
-                self._policy_name,
-            )
+        self._of_faults = self._own.host(lib.pw_node_ni(node), lib.pw_node_memory(node))
         if self.strategy is not None:
             self.strategy.bind(Pages.of_node(node, tables))
 
@@ -78,10 +70,10 @@ class Answers:
         return self._scheduler.decide(scheduling.PostedTransfer(num_bytes, peer, is_read, now_ns))
 
     def _decide(self, _context: Any, decision_id: int) -> None:
-        if self._page_in is None:
-            raise RuntimeError("asked for a page-in decision before the node was there")
-        self._page_in.raise_failure()
-        self._page_in.answer(decision_id)
+        if self._of_faults is None:
+            raise RuntimeError("asked about a page fault before the node was there")
+        self._of_faults.raise_failure()
+        self._of_faults.answer(decision_id)
 
     def _schedule(
         self, _context: Any, num_bytes: int, peer: int, is_read: int, now_ns: int, out: Any

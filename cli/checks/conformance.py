@@ -1,17 +1,18 @@
-"""`pagewire test --policy|--scheduling|--impairments|--memory module:Class`: can this class be
-used?
+"""`pagewire test --policy|--errs|--scheduling|--impairments|--memory module:Class`: can this
+class be used?
 
-Each kind's own conformance test asks made-up questions; with a page-in policy two engines then move
-real data as well.
+Each kind's own conformance test asks made-up questions; with a policy of page faults two engines then
+move real data as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from pagewire.driver.conformance import check_policy
+from pagewire.driver.conformance import check_err_policy, check_policy
 from pagewire.lab import Lab
 from pagewire.lab.buffer import PAGE_BYTES
 from pagewire.lab.transfer import all_pages
@@ -28,6 +29,12 @@ SETTINGS = (
     ("run.timeout=none",),
     ("run.timeout=100us", "smmu.hupcf=0"),
     ("driver.page_in=touch-a-page",),
+)
+ERR_SETTINGS = (
+    (),
+    ("run.policy=all", "run.timeout=none"),
+    ("run.policy=block", "run.timeout=100us", "smmu.hupcf=0"),
+    ("run.policy=all", "driver.library_core=other"),
 )
 
 
@@ -88,11 +95,11 @@ def _try(text: str, check: Callable[[], Any]) -> Any:
         raise _FailedCheck(f"{text}: {error}") from error
 
 
-def _move(name: str) -> str:
+def _move(setting: str, others: Sequence[Sequence[str]], name: str) -> str:
     """Transfers on two engines; the lab compares the bytes and sees that nothing is left over."""
     num_transfers = 0
-    for settings in SETTINGS:
-        loaded = config.load([f"run.policy={name}", *settings], environ={})
+    for settings in others:
+        loaded = config.load([f"{setting}={name}", *settings], environ={})
         lab = Lab(settings=loaded, max_size=SIZES[-1])
         for num_bytes in SIZES:
             for move in (lab.write, lab.read):
@@ -114,9 +121,15 @@ def _absent(num_bytes: int) -> Iterator[tuple[list[int], list[int]]]:
 
 
 KINDS = {
-    "--policy": Kind("run.policy", check_policy, "faults", _move),
+    "--policy": Kind("run.policy", check_policy, "faults", partial(_move, "run.policy", SETTINGS)),
+    "--errs": Kind(
+        "driver.err_by",
+        check_err_policy,
+        "faults",
+        partial(_move, "driver.err_by", ERR_SETTINGS),
+    ),
     "--scheduling": Kind("firmware.scheduling", check_scheduling, "transfers"),
     "--impairments": Kind("impairments.planner", check_planner, "plans"),
     "--memory": Kind("run.memory", check_strategy, "acquires and releases"),
 }
-"""The four kinds by the option of `pagewire test`."""
+"""The kinds by the option of `pagewire test`."""

@@ -42,7 +42,7 @@ _MAX_AT_ONCE = 4
 _NO_TESTS_COLLECTED = 5
 _PATIENCE_S = (0.5, 4.0)
 """With an interrupted command before a signal of our own, and then before it is killed."""
-_EXTENSIONS = ("--policy", "--scheduling", "--impairments", "--memory")
+_EXTENSIONS = ("--policy", "--errs", "--scheduling", "--impairments", "--memory")
 
 SUMMARY = re.compile(r"^.*\b\d+ (?:passed|failed|skipped|errors?).* in [\d.]+s.*$", re.MULTILINE)
 """pytest's last line."""

@@ -88,6 +88,30 @@ def figure_9(options: Options) -> Result:
     return as_result(options, BY_STRATEGY, sizes, STRATEGY_NOTE)
 
 
+def errs(options: Options) -> Result:
+    """Writes to a destination of which no page is there, by who sends ERRs and what they wait
+    for."""
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    fault = _with("part", absent=True)
+    lines: Lines = {
+        f"{policy}_{by}_{after}": (
+            f"{title}, {by}, {after}",
+            fault,
+            (f"run.policy={policy}", f"driver.err_by={by}", f"driver.err_after={after}"),
+        )
+        for policy, title in (("page", "PIO"), ("all", "PIA"))
+        for by in ("library", "kernel")
+        for after in ("run", "block", "page")
+    }
+    note = (
+        "Who sends the ERR: the library's thread behind the tasklet, or the tasklet (kernel). What "
+        "it waits for: the run, the block's pages, or the page that faulted. An ERR that leaves "
+        "before its block's pages are in brings the block back too early: it faults again where "
+        "they are not."
+    )
+    return as_result(options, lines, sizes, note)
+
+
 def figure_11(options: Options) -> Result:
     """Writes of up to a page to an absent destination, by what sends the block again."""
     sizes = powers_of_two(16, 4096)[:: options.pick(4, 1)]

@@ -56,6 +56,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
          part_isend.figure_16, REPEATS),
         ("hybrid", "touch below a size, PART above: latency over the threshold",
          part_hybrid.part_hybrid, ONCE),
+        ("err", "when and by whom the ERR is sent: run, block, page; library, kernel",
+         part_transfers.errs, ONCE),
         ("table2", "LAMMPS-like app: pre-touch against PART",
          partial(part_apps.pretouch_against_part, which="lammps"), REPEATS),
         ("table3", "HPL-like app: pre-touch against PART",
@@ -139,6 +141,7 @@ _PLATFORMS = {"r5": "exanest-10g", "mini": "vmmc-myrinet"}
 _SOURCES = {
     "part-fig15": "PART, figure 15 and formula (1)",
     "r5-livelock": "R5, 3.4: livelock",
+    "part-err": "PART, 3.3 and footnote 3; PSI, 5.2 (1)",
     "rivals": "no paper's: what PART is compared with",
     "unimem-operations": "no paper's: D3.6 2 has the operations, without times",
     "unimem-contention": "no paper's: D3.6 2 has the operation, without times",

@@ -33,6 +33,7 @@ typedef struct {
     int64_t num_nodes;                     /* of the node file; 0: none was read */
     char memory[PW_CONFIG_NAME_BYTES];     /* the memory strategy */
     char policy[PW_CONFIG_NAME_BYTES];     /* for messages: the engine's is in pw_settings */
+    char err_by[PW_CONFIG_NAME_BYTES];     /* the same */
     char scheduling[PW_CONFIG_NAME_BYTES]; /* `size`: the firmware's own */
     char platform[PW_CONFIG_PATH_BYTES];
     int64_t transport; /* PW_TRANSPORT_* */

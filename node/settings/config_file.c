@@ -213,6 +213,8 @@ int pw_node_config_check_native(const pw_node_config *config, pw_sentence *reaso
     if (!pw_strategy_find(run->memory)) return refuse_class(reason, "run.memory", run->memory);
     if (config->settings.policy == PW_POLICY_HOST)
         return refuse_class(reason, "run.policy", run->policy);
+    if (config->settings.err_by == PW_ERRS_BY_HOST)
+        return refuse_class(reason, "driver.err_by", run->err_by);
     if (strcmp(run->scheduling, "size") != 0)
         return refuse_class(reason, "firmware.scheduling", run->scheduling);
     return PW_OK;

@@ -325,10 +325,16 @@ static const pw_setting_row rows[] = {
      "3.2.3]",
      COUNT(tasklet_entries, "entries", 1, 512)},
     {"driver.err_by", "library",
-     "who sends ERRs: library: its thread, which a Netlink message wakes up; kernel: the tasklet "
-     "at "
-     "the end of its run, without message and wake-up [PSI 5.2 (1); PART, footnote 3]",
-     CHOICE(err_by, {"library", PW_ERRS_BY_LIBRARY}, {"kernel", PW_ERRS_BY_KERNEL})},
+     "who sends ERRs", KIND(CHOICE), ENGINE(err_by), KEPT(err_by), .takes_class = 1,
+     .class_number = PW_ERRS_BY_HOST,
+     CHOICES({"library", PW_ERRS_BY_LIBRARY}, {"kernel", PW_ERRS_BY_KERNEL}),
+     MEANINGS("its thread, which a Netlink message wakes up",
+              "the tasklet, without message and wake-up [PSI 5.2 (1); PART, footnote 3]")},
+    {"driver.err_after", "run",
+     "what the ERR waits for: run: the page-in of all that is asked for, and by kernel the end of "
+     "the tasklet's run; block: the pages of the block; page: the page that faulted [PART 3.3]",
+     CHOICE(err_after, {"run", PW_ERR_AFTER_RUN}, {"block", PW_ERR_AFTER_BLOCK},
+            {"page", PW_ERR_AFTER_PAGE})},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "
      "core, as soon as the message is sent",

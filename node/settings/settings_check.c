@@ -121,15 +121,19 @@ static int check_impairments(const pw_node_config *config, pw_sentence *reason)
 static int check_stalls(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
-    const bool asks_python = s->policy == PW_POLICY_HOST;
+    const bool asks_python = pw_asks_host(s);
+    const bool has_policy = s->policy == PW_POLICY_HOST;
+    const char *asked = has_policy ? "run.policy" : "driver.err_by";
+    const char *named = has_policy ? config->run.policy : config->run.err_by;
+    const char *own = has_policy ? "page, block, all" : "library, kernel";
     if (s->stall && s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
         REFUSE("smmu.mode = 'stall' with driver.page_in = 'touch-a-page': the user-space thread "
                "cannot write RESUME, so the access would wait for ever; take driver.page_in = "
                "'touch-ahead'");
     if (s->stall && asks_python)
-        REFUSE("run.policy = '%s' with smmu.mode = 'stall': a stalled access cannot wait for a "
-               "policy in Python; take one of page, block, all, or smmu.mode = 'terminate'",
-               config->run.policy);
+        REFUSE("%s = '%s' with smmu.mode = 'stall': a stalled access cannot wait for a policy in "
+               "Python; take one of %s, or smmu.mode = 'terminate'",
+               asked, named, own);
     if (s->interleave == PW_INTERLEAVE_NONE) return PW_OK;
     if (s->stall)
         REFUSE("ni.interleave = '%s' with smmu.mode = 'stall': a packet that waits for RESUME "
@@ -137,23 +141,23 @@ static int check_stalls(const pw_node_config *config, pw_sentence *reason)
                "'terminate'",
                name_of("ni.interleave", s->interleave));
     if (asks_python)
-        REFUSE("ni.interleave = '%s' with run.policy = '%s': two blocks at once cannot wait for a "
-               "policy in Python; take ni.interleave = 'none' or one of page, block, all",
-               name_of("ni.interleave", s->interleave), config->run.policy);
+        REFUSE("ni.interleave = '%s' with %s = '%s': two blocks at once cannot wait for a policy "
+               "in Python; take ni.interleave = 'none' or one of %s",
+               name_of("ni.interleave", s->interleave), asked, named, own);
     return PW_OK;
 }
 
-/* ERRs that the tasklet sends itself. */
+/* ERRs otherwise than by the library, when it has seen all messages. */
 static int check_errs(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
-    if (s->err_by == PW_ERRS_BY_LIBRARY) return PW_OK;
-    if (s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
-        REFUSE(
-            "driver.err_by = 'kernel' with driver.page_in = 'touch-a-page': the library's thread "
-            "touches the pages, so that it alone knows when they are in; take driver.page_in = "
-            "'touch-ahead'");
-    if (s->library_core == PW_LIBRARY_CORE_OTHER)
+    const bool is_default = s->err_by == PW_ERRS_BY_LIBRARY && s->err_after == PW_ERR_AFTER_RUN;
+    if (!is_default && s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
+        REFUSE("driver.err_by = '%s', driver.err_after = '%s' with driver.page_in = "
+               "'touch-a-page': the library's thread touches the pages, so that it alone knows "
+               "when they are in; take driver.page_in = 'touch-ahead'",
+               config->run.err_by, name_of("driver.err_after", s->err_after));
+    if (s->err_by == PW_ERRS_BY_KERNEL && s->library_core == PW_LIBRARY_CORE_OTHER)
         REFUSE("driver.err_by = 'kernel' with driver.library_core = 'other': no thread of the "
                "library runs; take driver.library_core = 'same'");
     return PW_OK;

@@ -144,7 +144,12 @@ class Config:
 
     def check_without_python(self) -> None:
         """Refuse classes in Python where no rank has Python to ask them; raises ConfigError."""
-        for registry in (MEMORY_STRATEGIES, page_in.REGISTRY, scheduling.REGISTRY):
+        for registry in (
+            MEMORY_STRATEGIES,
+            page_in.REGISTRY,
+            page_in.ERR_REGISTRY,
+            scheduling.REGISTRY,
+        ):
             chosen = self.value(registry.setting)
             entry = registry.entries().get(chosen)
             if entry is None or entry.cls is not None:

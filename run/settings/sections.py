@@ -40,7 +40,7 @@ class OdpConfig(Section):
     docs/other-nics.md."""
 
 
-@section("driver")
+@section("driver", (page_in.ERR_REGISTRY,))
 class DriverConfig(Section):
     """What the operating system does with a page fault of the NI: interrupt handler, tasklet,
     library thread [PART 4.4, 5.2; PSI 3.2, 4]; docs/machine.md."""

@@ -24,7 +24,7 @@ from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
-    *("part-hybrid", *(f"part-fig{i}" for i in range(9, 16))),
+    *("part-err", "part-hybrid", *(f"part-fig{i}" for i in range(9, 16))),
     *(f"psi-fig4.{i}" for i in range(1, 8)),
     *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
@@ -270,6 +270,18 @@ def test_draws_choose_pages_of_the_transfer(how, percent):
 def test_unknown_draw_is_refused(how):
     with pytest.raises(ConfigError, match="allowed is one of exact, independent, or clustered:K"):
         part_probability._draw(how)
+
+
+def test_earlier_errs_cost_less_page_by_page_and_not_always_otherwise(results):
+    """PIO: a word a block saves Netlink messages and the wait for the run; an ERR after its first
+    page brings a block back before the others are in."""
+    for row in results["part-err"].rows:
+        if row["num_bytes"] > 4 * PAGE_BYTES:
+            for by in ("library", "kernel"):
+                assert row[f"page_{by}_block"] < row[f"page_{by}_run"]
+            assert row["page_kernel_page"] > row["page_kernel_block"]
+        assert row["page_kernel_run"] < row["page_library_run"]
+        assert row["page_library_page"] == row["page_library_run"]
 
 
 def test_hybrid_is_part_below_its_threshold_and_pretouch_above(results):

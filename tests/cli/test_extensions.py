@@ -1,4 +1,4 @@
-"""All four kinds of extension alike: examples, conformance command, and runs that end in time."""
+"""All kinds of extension alike: examples, conformance command, and runs that end in time."""
 
 import pathlib
 import shutil
@@ -16,6 +16,7 @@ from pagewire.run.settings import config
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = {
     "--policy": "fault_around:FaultAround",
+    "--errs": "block_first:BlockFirst",
     "--scheduling": "latency_first:LatencyFirst",
     "--impairments": "bad_cable:BadCable",
     "--memory": "pin_once:PinOnce",
@@ -24,7 +25,7 @@ EXAMPLES = {
 MODULE = """
 import sys
 
-from pagewire.driver.policy import PageInPolicy
+from pagewire.driver.policy import ErrPolicy, PageInPolicy
 from pagewire.r5sched.scheduling import SchedulingPolicy
 from pagewire.node.strategies.strategy import Lease, MemoryStrategy
 from pagewire.run.settings.impairment_planners import ImpairmentPlanner
@@ -36,6 +37,10 @@ def leave():
 
 class Policy(PageInPolicy):
     def pages(self, *, fault):
+        leave()
+
+class Errs(ErrPolicy):
+    def err(self, *, fault, pages):
         leave()
 
 class Interrupted(PageInPolicy):
@@ -151,6 +156,7 @@ def test_command_says_what_is_wrong_and_refuses_other_words(option, tmp_path, mo
     [
         ("run.policy", "Policy", "page-in policy 'exits:Policy' raised SystemExit: 0"),
         ("run.policy", "Interrupted", "raised KeyboardInterrupt"),
+        ("driver.err_by", "Errs", "ERR policy 'exits:Errs' raised SystemExit: 0"),
         ("firmware.scheduling", "Scheduling", "'exits:Scheduling' raised SystemExit: 0"),
         ("impairments.planner", "Impairments", "plan() raised SystemExit: 0"),
         ("run.memory", "Memory", "'exits:Memory': acquire("),

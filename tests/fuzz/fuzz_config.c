@@ -34,7 +34,7 @@ static bool is_slow(const pw_settings *s)
     return s->l1_sets * s->l1_ways * s->tlb_line_pages > 65536 ||
            s->l2_sets * s->l2_ways * s->tlb_line_pages > 65536 || s->mailbox_entries > 65536 ||
            (s->timeout_ns >= 0 && s->timeout_ns < 1000000) || s->model_frame_limit_pages ||
-           s->policy == PW_POLICY_HOST;
+           pw_asks_host(s);
 }
 
 static int turn(joined *all)

@@ -275,6 +275,8 @@ static void choose_settings(input *in, pw_settings *out)
     out->ni_fifo_depth = 64;
     out->ni_fifo_remembers = 1;
     out->model_seed = (int64_t)(bits >> 29);
+    out->err_by = out->page_in ? 0 : out->model_seed % 3; /* the seed's low bits choose here, too */
+    out->err_after = out->page_in ? 0 : out->model_seed / 3 % 3;
     if (pw_ni_refused(&platform_costs, out)) {
         out->stall = 0;
         out->interleave = 0;

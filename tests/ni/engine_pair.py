@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from pagewire.driver.policy import PageInPolicy
-from pagewire.lab.engine import NEVER, Engine, OwnPolicy
+from pagewire.driver.policy import ErrPolicy, PageInPolicy
+from pagewire.driver.policy_host import OwnPolicies
+from pagewire.lab.engine import NEVER, Engine
 from pagewire.lab.joined import FOREVER, Joined
 from pagewire.native import check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
@@ -154,8 +155,8 @@ class Pair(Joined):
     """`num_nodes` engines; `settings` overrides the engine's settings by field name.
 
     `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
-    `own_policy` makes each node's page-in policy, instead of one of the engine's. `injected`:
-    fields of ImpairmentsConfig, the plan of every node.
+    `own_policy` makes each node's page-in policy, `own_err` its ERR policy, instead of one of the
+    engine's. `injected`: fields of ImpairmentsConfig, the plan of every node.
 
     `pick` chooses the one link (node, peer) that is physically next, of those that have bursts;
     without it all of them are. `tamper` may change a burst's bytes on the way; only then may an
@@ -170,10 +171,13 @@ class Pair(Joined):
         without_domain: Iterable[int] = (),
         injected: dict[str, str | int] | None = None,
         own_policy: Callable[[], PageInPolicy] | None = None,
+        own_err: Callable[[], ErrPolicy] | None = None,
         **settings: int,
     ) -> None:
         if own_policy is not None:
             settings = settings | {"policy": lib.PW_POLICY_HOST}
+        if own_err is not None:
+            settings = settings | {"err_by": lib.PW_ERRS_BY_HOST}
         # without a walk cache a walk takes the same wherever the buffers lie, which differs from
         # run to run
         base = engine_defaults() | {"walk_cache_entries": 0}
@@ -187,7 +191,9 @@ class Pair(Joined):
                 node=node,
                 num_nodes=num_nodes,
                 pdid=None if node in without_domain else PDID,
-                own_policy=OwnPolicy(own_policy(), "test") if own_policy is not None else None,
+                own=OwnPolicies(
+                    own_policy() if own_policy else None, "test", own_err() if own_err else None, "test"
+                ),
                 planned=ImpairmentsConfig(**injected) if injected else None,
             )
             for node in range(num_nodes)

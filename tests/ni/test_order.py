@@ -12,6 +12,7 @@ from engine_pair import BLOCK, PAGE, Pair, Policy, absent, resident, written
 from pagewire.native import lib
 
 A_PAGE = lib.PW_PAGE_IN_TOUCH_A_PAGE
+AFTER_BLOCK, AFTER_PAGE = lib.PW_ERR_AFTER_BLOCK, lib.PW_ERR_AFTER_PAGE
 PAGE_FAULT = 1
 MS = 1_000_000
 PAGE_PACKETS, BLOCK_PACKETS, BLOCK_PAGES = 16, 64, 4
@@ -143,6 +144,10 @@ def test_destinations_errs_take_the_place_of_the_sources_timeouts() -> None:
         {"policy": Policy.BLOCK, "page_in": A_PAGE},
         {"policy": Policy.BLOCK, "library_core": lib.PW_LIBRARY_CORE_OTHER},
         {"policy": Policy.BLOCK, "driver_variant": lib.PW_DRIVER_PSI},
+        {"policy": Policy.PAGE, "err_by": lib.PW_ERRS_BY_KERNEL},
+        {"policy": Policy.ALL, "err_by": lib.PW_ERRS_BY_KERNEL, "err_after": AFTER_PAGE},
+        {"policy": Policy.PAGE, "err_by": lib.PW_ERRS_BY_KERNEL, "err_after": AFTER_BLOCK},
+        {"policy": Policy.ALL, "library_core": lib.PW_LIBRARY_CORE_OTHER, "err_after": AFTER_BLOCK},
         {"policy": Policy.PAGE, "timeout_ns": 100_000},
         {"policy": Policy.PAGE, "hupcf": 0},
     ],

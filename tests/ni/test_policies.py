@@ -14,7 +14,7 @@ from mappings import LIBC, READ_WRITE
 from page_in_policies import twin
 from test_properties import JOBS, SETTINGS, TRACE, Job, drop_again, prepare, run
 
-from pagewire.driver.policy import PageFault, PageInPolicy
+from pagewire.driver.policy import After, By, Err, ErrPolicy, PageFault, PageInPolicy
 from pagewire.driver.policy_host import PolicyError
 from pagewire.native import ffi, lib
 
@@ -38,6 +38,88 @@ def counted(pair: Pair) -> list[dict[str, object]]:
         }
         for node in range(len(pair.nis))
     ]
+
+
+def err_answering(plan: Err, asked: list[tuple[PageFault, range]]) -> type[ErrPolicy]:
+    class Answering(ErrPolicy):
+        def err(self, *, fault: PageFault, pages: range) -> Err:
+            asked.append((fault, pages))
+            return plan
+
+    return Answering
+
+
+@pytest.mark.parametrize("by", By)
+@pytest.mark.parametrize("after", After)
+@pytest.mark.parametrize("policy", [lib.PW_POLICY_PAGE, lib.PW_POLICY_ALL])
+def test_err_policy_that_answers_as_the_settings_do_changes_nothing(
+    by: By, after: After, policy: int
+) -> None:
+    asked: list[tuple[PageFault, range]] = []
+    seen = []
+    source, destination = resident(3 * BLOCK)
+    for values in (
+        {"err_by": int(by), "err_after": int(after)},
+        {"own_err": err_answering(Err(by, after), asked)},
+    ):
+        destination.drop()
+        source.drop(5)  # nobody asks about the source
+        pair = Pair(policy=policy, **values)
+        pair.trace(TRACE)
+        pair.write(source, destination)
+        events = sorted((e.node, e.time_ns, e.kind, e.error) for e in pair.run())
+        assert destination.read() == source.read()
+        pair.assert_quiet()
+        seen.append((pair.log(), events, counted(pair)))
+    assert seen[0] == seen[1]
+    assert asked and all(fault.at_destination for fault, _ in asked)
+    last = {lib.PW_POLICY_PAGE: asked[0][0].page, lib.PW_POLICY_ALL: asked[0][0].transfer.stop - 1}
+    assert asked[0][1] == range(asked[0][0].page, last[policy] + 1)
+
+
+def test_both_policies_of_the_host_are_asked_about_one_fault() -> None:
+    asked: list[tuple[PageFault, range]] = []
+    pair = Pair(
+        own_policy=answering(lambda fault: range(fault.page, fault.page + 2), []),
+        own_err=err_answering(Err(By.KERNEL, After.PAGE), asked),
+    )
+    source, destination = resident(2 * PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    pair.finish()
+    assert destination.read() == source.read()
+    page = destination.first_page
+    assert asked[0][1] == range(page, page + 2)
+    assert pair.counters(1).netlink_messages == 0
+
+
+def test_bad_err_decision_is_refused_and_still_wanted() -> None:
+    pair = Pair(own_err=err_answering(Err(By.KERNEL, After.PAGE), []))
+    source, destination = resident(PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    ni, refused = pair.nis[1], []
+
+    def decide(decision: int) -> None:
+        for by, after in ((lib.PW_ERRS_BY_HOST, 0), (0, lib.PW_ERR_AFTER_PAGE + 1)):
+            refused.append(lib.pw_ni_decide_err(ni, decision, by, after))
+        refused.append(lib.pw_ni_decide_err(ni, decision + 1, 0, 0))
+        answer(decision)
+
+    host = pair.engines[1]._policy
+    answer, host.answer = host.answer, decide
+    pair.finish()
+    assert refused == [lib.PW_ERR_INVALID] * 3 and pair.counters(1).errs_sent == 1
+
+
+@pytest.mark.parametrize("answer", [None, (By.KERNEL, After.PAGE), Err(1, After.RUN), Err(By.KERNEL, 2)])
+def test_answer_that_is_no_err_ends_the_run_with_the_policys_name(answer: object) -> None:
+    pair = Pair(own_err=err_answering(answer, []))
+    source, destination = resident(PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    with pytest.raises(PolicyError, match="ERR policy 'test' answered"):
+        pair.run()
 
 
 @given(

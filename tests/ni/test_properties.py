@@ -63,8 +63,11 @@ def allowed(values: dict[str, int]) -> dict[str, int]:
     time."""
     if values["stall"]:
         return {"page_in": 0}
-    if values["page_in"] and values["timeout_ns"] >= 0:
-        return {"library_core": 1, "timeout_ns": 1_000_000}
+    if values["page_in"]:
+        by_library = {"err_by": 0, "err_after": 0}
+        if values["timeout_ns"] < 0:
+            return by_library
+        return by_library | {"library_core": 1, "timeout_ns": 1_000_000}
     return {}
 
 
@@ -102,6 +105,8 @@ SETTINGS = st.fixed_dictionaries(
         "receive_buffer_blocks": st.sampled_from([0, 0, 2]),
         "driver_variant": st.sampled_from([0, 0, 1]),
         "library_core": st.sampled_from([0, 0, 1]),
+        "err_by": st.sampled_from([0, 0, 1]),
+        "err_after": st.sampled_from([0, 0, 1, 2]),
     }
 ).map(lambda values: values | allowed(values))
 

@@ -42,6 +42,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "driver.touch_ahead_pages": ("1", "2"),
     "driver.entries_per_tasklet_run": ("1",),
     "driver.err_by": ("kernel",),
+    "driver.err_after": ("block", "page"),
     "driver.library_core": ("other",),
     "firmware.window_blocks": ("1", "8"),
     "firmware.high_limit": ("64B", "256KiB"),

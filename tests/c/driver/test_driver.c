@@ -276,6 +276,80 @@ static void variants(void)
     }
 }
 
+/* Two blocks in one run, four pages at the first: ERRs of the tasklet's, at its end. */
+static void kernel_sends_at_the_end(void)
+{
+    machine m;
+    begin(&m, (pw_settings){.err_by = PW_ERRS_BY_KERNEL});
+    for (int i = 0; i < 4; i++) fault_at(&m, PAGE + (uint64_t)i, i * 100);
+    pw_fault first = m.fault;
+    next_block(&m);
+    fault_at(&m, PAGE + 4, 450);
+    serve(&m);
+    pw_time end_ns = 1000 + 5 * (ENTRY - 7000);
+    assert(m.counters.netlink_messages == 0 && m.counters.errs_sent == 2);
+    assert(pw_driver_err_ns(&m.driver, &first) == end_ns + 1000 && err_ns(&m) == end_ns + 2000);
+    pw_err_order order;
+    m.bound_ns = end_ns + 999;
+    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+    m.bound_ns++;
+    assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order) &&
+           order.at_ns == end_ns + 1000);
+    assert(pw_library_thread_earliest_err(&m.driver.thread, &m.bound_ns, &order) &&
+           order.at_ns == end_ns + 2000);
+    end(&m);
+}
+
+/* One block with four absent pages, behind each of which the next ones may come in: what leaves
+ * when, by driver.err_after. */
+static void err_leaves_early(void)
+{
+    enum { BARE = 4000 + 6000 }; /* an entry without page and message */
+    const struct {
+        int64_t by, after, policy;
+        pw_time err_ns, run_ns; /* from the handler's end on; the run may go on behind the ERR */
+        int num_messages;
+    } cases[] = {
+        /* page by page: the first is in, the last is in; further pages' messages order no ERR */
+        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_PAGE, PW_POLICY_PAGE, BARE + 3000 + 1000,
+         4 * (BARE + 3000) + 1000, 0},
+        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 1000,
+         4 * (BARE + 3000) + 1000, 0},
+        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 7000 + 8000,
+         4 * (BARE + 3000) + 7000, 1},
+        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_PAGE, PW_POLICY_PAGE, 4 * ENTRY + 8000, 4 * ENTRY, 4},
+        /* all eight pages at the first entry, the rest by a get_user_pages of its own behind the
+         * ERR; the other three entries find theirs present */
+        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_PAGE, PW_POLICY_ALL, BARE + 3000 + 1000,
+         BARE + 3000 + 1000 + 6000 + 7 * 3000 + 3 * BARE, 0},
+        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_BLOCK, PW_POLICY_ALL, BARE + 4 * 3000 + 1000,
+         BARE + 4 * 3000 + 1000 + 6000 + 4 * 3000 + 3 * BARE, 0},
+        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_BLOCK, PW_POLICY_ALL,
+         BARE + 4 * 3000 + 7000 + 6000 + 4 * 3000 + 3 * BARE + 8000,
+         BARE + 4 * 3000 + 7000 + 6000 + 4 * 3000 + 3 * BARE, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        machine m;
+        begin(&m, (pw_settings){.err_by = cases[i].by,
+                                .err_after = cases[i].after,
+                                .policy = cases[i].policy});
+        for (int page = 0; page < 4; page++) fault_at(&m, PAGE + (uint64_t)page, page * 100);
+        serve(&m);
+        pw_cpu *cpu = &m.driver.cpu;
+        pw_time end_ns = pw_cpu_time(cpu, pw_cpu_end(cpu, m.driver.first_run->span));
+        assert(end_ns == 1000 + cases[i].run_ns && err_ns(&m) == 1000 + cases[i].err_ns);
+        assert(m.counters.errs_sent == 1 &&
+               m.counters.netlink_messages == (uint64_t)cases[i].num_messages);
+        pw_err_order order;
+        m.bound_ns = err_ns(&m) - 1;
+        assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+        m.bound_ns++;
+        assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order) &&
+               order.at_ns == m.bound_ns);
+        end(&m);
+    }
+}
+
 int main(void)
 {
     touch_ahead();
@@ -285,5 +359,7 @@ int main(void)
     preempts_the_thread();
     library_on_another_core();
     variants();
+    kernel_sends_at_the_end();
+    err_leaves_early();
     return 0;
 }
