@@ -438,8 +438,8 @@ static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint6
 static uint64_t end_page_by(int64_t policy, const pw_fault *fault, uint64_t page)
 {
     switch (policy) {
-    case PW_POLICY_PAGE: return page + 1;               /* PIO */
-    case PW_POLICY_BLOCK: return fault->block_end_page; /* PI4: the rest of the block */
+    case PW_POLICY_PAGE: return page + 1;                /* PIO */
+    case PW_POLICY_BLOCK: return fault->block_end_page;  /* PI4: the rest of the block */
     case PW_POLICY_ALL: return fault->transfer_end_page; /* PIA: the rest of the transfer */
     default: return page + 1;
     }
@@ -538,8 +538,8 @@ static int skip_entry(pw_driver *driver, pw_tasklet_job *job)
     const pw_faulting_block *block = job->block;
     driver->counters->fifo_duplicates++;
     pw_driver_mark(driver, job->began, PW_TRACE_TASKLET_ENTRY, job->page, 0);
-    bool is_due = driver->settings->driver_variant == PW_DRIVER_PSI &&
-                  block->message_span != job->run->span;
+    bool is_due =
+        driver->settings->driver_variant == PW_DRIVER_PSI && block->message_span != job->run->span;
     if (!driver->settings->err_enabled || !(is_due || block->err_waits)) return PW_OK;
     if (block->err_planned) job->err = block->err_plan;
     return tell(driver, job, job->page + 1);

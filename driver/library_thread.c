@@ -163,8 +163,7 @@ static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, 
     for (uint32_t i = first; i < end; i++) {
         pw_library_message *message = &wakeup->messages[i];
         if (message->err_ns == PW_NEVER) continue;
-        at_ns = message->err_ns =
-            work(thread, wakeup->sender, at_ns, thread->costs->err_send_ns);
+        at_ns = message->err_ns = work(thread, wakeup->sender, at_ns, thread->costs->err_send_ns);
     }
     return at_ns;
 }
@@ -446,8 +445,7 @@ static pw_time err_ns_of(const pw_library_thread *thread, pw_wakeup *wakeup,
     }
     const uint32_t num_later = wakeup->num_errs_ordered - message->err_ordinal;
     const pw_time later_ns = num_later * thread->costs->err_send_ns;
-    return work(thread, sender, begins_ns,
-                wakeup->work_ns - wakeup_ns(thread, sender) - later_ns);
+    return work(thread, sender, begins_ns, wakeup->work_ns - wakeup_ns(thread, sender) - later_ns);
 }
 
 pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_block *block)

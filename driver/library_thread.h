@@ -182,7 +182,7 @@ typedef struct {
     pw_cpu *cpu;
     pw_wakeup *first, *last, *free_wakeups;
     pw_wakeup *last_of[PW_NUM_SENDERS]; /* which may still be joined */
-    uint64_t version; /* counts changes of the tasklet's runs */
+    uint64_t version;                   /* counts changes of the tasklet's runs */
     bool
         touches_are_stale; /* the runs have changed since the presence of touched pages was noted */
 } pw_library_thread;

@@ -1,5 +1,5 @@
-"""What the driver does about a fault: which pages come in [PART 4.4, 5.3], and who tells the source,
-when [PSI 5.2 (1); PART 3.3, footnote 3].
+"""What the driver does about a fault: which pages come in [PART 4.4, 5.3], and who tells the
+source, when [PSI 5.2 (1); PART 3.3, footnote 3].
 
 The engine has the page-in policies `page`, `block` and `all`, and ERRs by `library` and `kernel`. A
 user's own is a class on `PageInPolicy` or `ErrPolicy`, registered in `REGISTRY` or
@@ -15,7 +15,6 @@ import enum
 from collections.abc import Callable, Sequence
 
 from pagewire.native import lib
-
 from pagewire.native.declared import choices
 from pagewire.native.extension import Entry, Registry
 

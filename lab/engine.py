@@ -3,7 +3,8 @@ policies.
 
 The only place that makes an engine (pw_ni). Its hosts are the MPI node, the experiments' bench and
 the unit tests. A host passes virtual time in, carries the bursts and is handed the events; what a
-policy in Python is asked about a page fault is answered here. Posting and polling are the host's, by `ni`.
+policy in Python is asked about a page fault is answered here. Posting and polling are the host's,
+by `ni`.
 """
 
 import itertools

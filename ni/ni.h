@@ -24,7 +24,7 @@ typedef struct pw_ni pw_ni;
 #define PW_HOST_FETCH_DONE 2  /* id: of the fetch; the bytes are there */
 #define PW_HOST_WRITE_DONE 3  /* id: of the write; every block is acknowledged */
 #define PW_HOST_ARRIVED 4     /* id: stream of a remote write that is complete here */
-#define PW_HOST_DECISION                                                               \
+#define PW_HOST_DECISION                                                                \
     5 /* id: of the decision, from 1 on, no other event's: which pages to bring in, who \
        * sends the ERR */
 #define PW_HOST_DEADLOCK 6 /* the R5's mailbox is blocked for ever: see PW_ERR_DEADLOCK */
@@ -143,8 +143,9 @@ int64_t pw_ni_next_ns(const pw_ni *ni);
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data);
 /* With PW_POLICY_HOST, and at a destination with PW_ERRS_BY_HOST, a fault waits for the host's
- * decision: pw_ni_run handles nothing and pw_ni_next_ns is INT64_MIN until pw_ni_decide; bursts that come meanwhile are kept. Times, events
- * and frames are those that there would be if the host had answered at once. */
+ * decision: pw_ni_run handles nothing and pw_ni_next_ns is INT64_MIN until pw_ni_decide; bursts
+ * that come meanwhile are kept. Times, events and frames are those that there would be if the host
+ * had answered at once. */
 typedef struct {
     uint64_t page;                             /* whose access faulted */
     uint64_t block_first_page, block_end_page; /* end: first page behind */
@@ -154,7 +155,7 @@ typedef struct {
     uint32_t bank;        /* context bank, by idx */
     uint16_t pdid, transaction_id, sequence;
     uint16_t at_destination; /* 1: a write that arrives here; 0: a read for a block that leaves */
-    uint64_t own_end_page; /* the engine's own policy brings in [page, own_end_page) */
+    uint64_t own_end_page;   /* the engine's own policy brings in [page, own_end_page) */
 } pw_decision;
 /* PW_ERR_INVALID when the id is not that of the decision wanted. */
 int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out);

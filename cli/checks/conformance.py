@@ -1,8 +1,8 @@
 """`pagewire test --policy|--errs|--scheduling|--impairments|--memory module:Class`: can this
 class be used?
 
-Each kind's own conformance test asks made-up questions; with a policy of page faults two engines then
-move real data as well.
+Each kind's own conformance test asks made-up questions; with a policy of page faults two engines
+then move real data as well.
 """
 
 from __future__ import annotations

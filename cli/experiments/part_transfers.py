@@ -17,6 +17,13 @@ STRATEGY_NOTE = (
     "are inputs from the papers: only the transfer behind them comes out of the mechanism."
 )
 
+ERRS_BY, ERRS_AFTER = ("library", "kernel"), ("run", "block", "page")
+ERRS_NOTE = (
+    "Who sends the ERR: the library's thread behind the tasklet, or the tasklet (kernel). What it "
+    "waits for: the run, the block's pages, or the page that faulted. An ERR that leaves before "
+    "its block's pages are in brings the block back too early: it faults again where they are not."
+)
+
 Lines = Mapping[str, tuple[str, Callable[[Lab, int], Outcome], tuple[str, ...]]]
 """Title, how a transfer of a size is done, and the settings, by key."""
 
@@ -91,25 +98,45 @@ def figure_9(options: Options) -> Result:
 def errs(options: Options) -> Result:
     """Writes to a destination of which no page is there, by who sends ERRs and what they wait
     for."""
-    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
-    fault = _with("part", absent=True)
+    policies = {"page": "PIO", "all": "PIA"}
+    ways = {f"{by}_{after}": (by, after) for by in ERRS_BY for after in ERRS_AFTER}
     lines: Lines = {
-        f"{policy}_{by}_{after}": (
+        f"{policy}_{way}": (
             f"{title}, {by}, {after}",
-            fault,
+            _with("part", absent=True),
             (f"run.policy={policy}", f"driver.err_by={by}", f"driver.err_after={after}"),
         )
-        for policy, title in (("page", "PIO"), ("all", "PIA"))
-        for by in ("library", "kernel")
-        for after in ("run", "block", "page")
+        for policy, title in policies.items()
+        for way, (by, after) in ways.items()
     }
-    note = (
-        "Who sends the ERR: the library's thread behind the tasklet, or the tasklet (kernel). What "
-        "it waits for: the run, the block's pages, or the page that faulted. An ERR that leaves "
-        "before its block's pages are in brings the block back too early: it faults again where "
-        "they are not."
+    sizes = powers_of_two(4096, options.pick(64 << 10, 4 << 20))
+    measured, deviation_note = measure(options, lines, sizes)
+    rows = [
+        {"policy": title, "num_bytes": row["num_bytes"]}
+        | {way: row[f"{policy}_{way}"] for way in ways if f"{policy}_{way}" in row}
+        for policy, title in policies.items()
+        for row in measured
+    ]
+    found = {way: ", ".join(titles) for way, titles in ways.items() if all(way in r for r in rows)}
+    return Result(
+        columns=[
+            Column("policy", "policy"),
+            SIZE,
+            *(Column(way, title, "us", 1) for way, title in found.items()),
+        ],
+        rows=rows,
+        panels=[
+            Panel.over_bytes(
+                "transfer size",
+                "latency (us)",
+                Series.over_sizes([row for row in rows if row["policy"] == policy], found),
+                title=policy,
+            )
+            for policy in policies.values()
+        ],
+        notes=[ERRS_NOTE, LATENCY_NOTE, deviation_note],
+        varied={title: ", ".join(each) for title, _, each in lines.values()},
     )
-    return as_result(options, lines, sizes, note)
 
 
 def figure_11(options: Options) -> Result:

@@ -324,9 +324,8 @@ static const pw_setting_row rows[] = {
      "most NI FIFO entries that one tasklet run reads: 16 reads [PART 5.2], two an entry [PSI "
      "3.2.3]",
      COUNT(tasklet_entries, "entries", 1, 512)},
-    {"driver.err_by", "library",
-     "who sends ERRs", KIND(CHOICE), ENGINE(err_by), KEPT(err_by), .takes_class = 1,
-     .class_number = PW_ERRS_BY_HOST,
+    {"driver.err_by", "library", "who sends ERRs", KIND(CHOICE), ENGINE(err_by), KEPT(err_by),
+     .takes_class = 1, .class_number = PW_ERRS_BY_HOST,
      CHOICES({"library", PW_ERRS_BY_LIBRARY}, {"kernel", PW_ERRS_BY_KERNEL}),
      MEANINGS("its thread, which a Netlink message wakes up",
               "the tasklet, without message and wake-up [PSI 5.2 (1); PART, footnote 3]")},

@@ -192,7 +192,10 @@ class Pair(Joined):
                 num_nodes=num_nodes,
                 pdid=None if node in without_domain else PDID,
                 own=OwnPolicies(
-                    own_policy() if own_policy else None, "test", own_err() if own_err else None, "test"
+                    own_policy() if own_policy else None,
+                    "test",
+                    own_err() if own_err else None,
+                    "test",
                 ),
                 planned=ImpairmentsConfig(**injected) if injected else None,
             )

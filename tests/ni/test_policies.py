@@ -112,7 +112,9 @@ def test_bad_err_decision_is_refused_and_still_wanted() -> None:
     assert refused == [lib.PW_ERR_INVALID] * 3 and pair.counters(1).errs_sent == 1
 
 
-@pytest.mark.parametrize("answer", [None, (By.KERNEL, After.PAGE), Err(1, After.RUN), Err(By.KERNEL, 2)])
+@pytest.mark.parametrize(
+    "answer", [None, (By.KERNEL, After.PAGE), Err(1, After.RUN), Err(By.KERNEL, 2)]
+)
 def test_answer_that_is_no_err_ends_the_run_with_the_policys_name(answer: object) -> None:
     pair = Pair(own_err=err_answering(answer, []))
     source, destination = resident(PAGE)
