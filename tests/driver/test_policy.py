@@ -10,7 +10,15 @@ from page_in_policies import twin
 
 from pagewire.cli.main import main
 from pagewire.driver import conformance
-from pagewire.driver.policy import REGISTRY, PageFault, PageInPolicy
+from pagewire.driver.policy import (
+    REGISTRY,
+    After,
+    By,
+    Err,
+    ErrPolicy,
+    PageFault,
+    PageInPolicy,
+)
 from pagewire.driver.policy_host import PolicyError
 from pagewire.native import lib
 from pagewire.native.settings import ConfigError
@@ -115,6 +123,22 @@ def test_other_texts_are_refused_with_what_is_allowed(name):
 def test_stall_mode_refuses_a_class():
     with pytest.raises(ConfigError, match="smmu.mode = 'stall'.*take one of page, block, all"):
         load(["run.policy=a:B", "smmu.mode=stall"], environ={})
+    with pytest.raises(ConfigError, match="driver.err_by = 'a:B'.*take one of library, kernel"):
+        load(["driver.err_by=a:B", "smmu.mode=stall"], environ={})
+
+
+def test_check_of_err_policies_passes_what_the_settings_do_and_finds_a_bad_one():
+    class Alternates(ErrPolicy):
+        def err(self, *, fault: PageFault, pages: range) -> Err:
+            return Err(By.KERNEL, After.PAGE if len(pages) > len(fault.block) else After.RUN)
+
+    class Late(ErrPolicy):
+        def err(self, *, fault: PageFault, pages: range) -> Err:
+            return Err(By.KERNEL, len(pages) > 100)
+
+    assert conformance.check_err_policy(Alternates) > 50
+    with pytest.raises(AssertionError, match="`after` one of After"):
+        conformance.check_err_policy(Late)
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])

@@ -39,7 +39,8 @@ def assert_same(
         assert {key: getattr(out.impairments[idx], key) for key in expected} == expected, name
     found = fields(out.run)
     assert found.pop("num_nodes") == num_nodes
-    assert os.fsdecode(ffi.string(found.pop("scheduling"))) == config.firmware.scheduling
+    for name, own in (("scheduling", config.firmware), ("err_by", config.driver)):
+        assert os.fsdecode(ffi.string(found.pop(name))) == getattr(own, name)
     for name, value in found.items():
         expected = getattr(config.run, name)
         if isinstance(expected, str) and isinstance(value, int):

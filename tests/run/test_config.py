@@ -173,7 +173,17 @@ def test_stall_is_refused_with_a_thread_that_cannot_resume():
     assert "RESUME" in message and "driver.page_in = 'touch-ahead'" in message
 
 
-@pytest.mark.parametrize("other", ["smmu.mode=stall", "run.policy=mine:Policy"])
+@pytest.mark.parametrize(
+    "way", ["driver.err_by=kernel", "driver.err_by=a:B", "driver.err_after=page"]
+)
+def test_touch_a_page_is_refused_with_errs_that_the_thread_does_not_order(way):
+    message = refused(way, "driver.page_in=touch-a-page")
+    assert way.replace("=", " = '") in message and "driver.page_in = 'touch-ahead'" in message
+
+
+@pytest.mark.parametrize(
+    "other", ["smmu.mode=stall", "run.policy=mine:Policy", "driver.err_by=mine:Errs"]
+)
 def test_interleaving_is_refused_with_accesses_that_wait(other):
     message = refused("ni.interleave=packet", other)
     assert "ni.interleave = 'packet'" in message and other.partition("=")[0] in message

@@ -291,6 +291,7 @@ def test_file_that_is_not_there_is_an_error_of_the_host(tmp_path):
     [
         ("run.memory=a:B", "run.memory = 'a:B' is a class in Python"),
         ("run.policy=a:B", "run.policy = 'a:B' is a class in Python"),
+        ("driver.err_by=a:B", "driver.err_by = 'a:B' is a class in Python"),
         ("firmware.scheduling=a:B", "firmware.scheduling = 'a:B' is a class in Python"),
         ("run.memory=pin", ""),
     ],
