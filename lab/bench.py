@@ -40,6 +40,7 @@ class Step:
     source_absent: Sequence[int] = ()
     destination_absent: Sequence[int] = ()
     at_ns: int = 0
+    process: int = 0
 
     @property
     def is_write(self) -> bool:
@@ -63,7 +64,7 @@ class _Place:
     def __init__(self, source: Buffer, destination: Buffer, idx: int) -> None:
         """idx: places of other indices have other bytes."""
         self.source, self.destination = source, destination
-        self.warm_bytes: dict[tuple[int, int], int] = {}
+        self.warm_bytes: dict[tuple[tuple[int, int], int], int] = {}
         self._shift = idx % len(_UNIT)
 
     def data(self, num_bytes: int) -> bytes:
@@ -102,14 +103,16 @@ class Bench:
         max_bytes: int,
         make_policy: Callable[[], PageInPolicy] | None = None,
         timeline: Recorder | None = None,
+        num_processes: int = 1,
     ) -> None:
-        """max_bytes: largest transfer to come. make_policy: as Nodes. timeline: of transfers."""
+        """max_bytes: largest transfer to come. make_policy, num_processes: as Nodes. timeline: of
+        transfers."""
         if config.memory_backend.backend != "host":
             raise ConfigError(
                 "memory_backend.backend = 'model': a lab drops real pages; take 'host'"
             )
         self.config, self.platform = config, platform
-        self.nodes = Nodes(config, platform, num_nodes, make_policy)
+        self.nodes = Nodes(config, platform, num_nodes, make_policy, num_processes)
         self._max_bytes = max_bytes
         self._timeline = timeline
         self._places: list[_Place] = []
@@ -123,8 +126,9 @@ class Bench:
             self._make_places(len(steps))
         placed = list(zip(steps, self._places, strict=False))
         for step, place in placed:
-            if step.num_bytes > place.warm_bytes.get(step.ends, 0):
-                place.warm_bytes[step.ends] = step.num_bytes  # TLBs know it from here on
+            knowing = step.ends, step.process
+            if step.num_bytes > place.warm_bytes.get(knowing, 0):
+                place.warm_bytes[knowing] = step.num_bytes  # TLBs know it from here on
                 plain = dataclasses.replace(step, source_absent=(), destination_absent=(), at_ns=0)
                 self._transfer([(plain, place)], "part", False, 0, is_asked=False)
         return self._transfer(placed, self.config.run.memory, traced, repetition)
@@ -205,7 +209,7 @@ class Bench:
             step, place = placed[idx]
             at_ns = self._now_ns + times[idx]
             ends = step.initiator, step.target
-            what = place.source, place.destination, step.num_bytes, at_ns, ends
+            what = place.source, place.destination, step.num_bytes, at_ns, ends, step.process
             ids = self.nodes.write(*what) if step.is_write else (self.nodes.read(*what),)
             posted[idx] = ids, costs_ns[idx]
         return [posted[idx] for idx in range(len(placed))]
@@ -247,6 +251,7 @@ class Bench:
             latency_ns=done_ns,
             arrival_ns=arrived_ns,
             prepare_ns=prepare_ns,
+            process=step.process,
             trace=trace,
             counters=counters,
         )

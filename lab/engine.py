@@ -22,7 +22,7 @@ from pagewire.run.settings.platform import Platform
 from pagewire.smmu.registers import ContextBank
 
 PDID = 1
-"""Protection domain of a job: all of its ranks are one."""
+"""Protection domain of a job: all of its ranks are one. Further processes of a node follow."""
 NEVER = 2**63 - 1
 """Time of an event that a frame must bring."""
 AT_ONCE = -(2**63)
@@ -158,8 +158,10 @@ class Engine(EngineView, Closing):
         self._burst = ffi.new("pw_burst *")
         if planned is not None:
             impairments.plan(self.ni, planned)
+        self._pdids: list[int] = []
         if pdid is not None:
             open_domain(self.ni, pdid)
+            self._pdids.append(pdid)
         self._policy = own.host(self.ni, self.memory) if own else None
 
     @classmethod
@@ -247,8 +249,15 @@ class Engine(EngineView, Closing):
         lib.pw_ni_enter(self.ni)
 
     def invalidate(self, first_page: int, num_pages: int) -> None:
-        """The OS took pages of this process away: the shootdown of their translations."""
-        lib.pw_ni_invalidate(self.ni, self.pdid, first_page, num_pages)
+        """The OS took pages of its processes away: the shootdown of their translations."""
+        for pdid in self._pdids:
+            lib.pw_ni_invalidate(self.ni, pdid, first_page, num_pages)
+
+    def open_process(self, process: int) -> None:
+        """Let one more process share the NI: a protection domain, a scratchpad page and a context
+        bank of its own. EngineError says which has run out."""
+        open_domain(self.ni, PDID + process)
+        self._pdids.append(PDID + process)
 
 
 def engine_struct(name: str, values: Mapping[str, int]) -> Any:

@@ -5,6 +5,7 @@ alone (compute, eager limit, wires) change nothing here. Strategies that keep so
 transfer to the next (caches of pins, bounce buffers) need a program's life: `pagewire compare`.
 """
 
+import collections
 import dataclasses
 import inspect
 import random
@@ -34,6 +35,7 @@ from pagewire.run.settings.platform import load as load_platform
 MEMORIES = ("part", "pretouch", "hybrid", "pin", "ideal", "odp", "np-rdma")
 """Strategies of which nothing is kept between two transfers."""
 NODES_MAX = 64
+PROCESSES_MAX = int(lib.PW_CHANNEL_PAGES)
 _OUTSTANDING_MAX = int(lib.PW_WRITE_CHANNELS)
 
 Policy = str | PageInPolicy | type[PageInPolicy] | None
@@ -52,6 +54,7 @@ class Lab(Closing):
         self,
         *,
         nodes: int = 2,
+        processes: int = 1,
         policy: Policy = None,
         memory: str | None = None,
         settings: Mapping[str, Any] | Config | None = None,
@@ -60,7 +63,8 @@ class Lab(Closing):
         seed: int = 1,
         trace: str = "",
     ) -> None:
-        """nodes: 1 sends to itself (R5 loopback).
+        """nodes: 1 sends to itself (R5 loopback). processes: of each node, up to 16, that share its
+        NI: links, R5, SMMU, FIFO and driver; each has a protection domain of its own.
 
         policy, memory: what transfers use that do not say otherwise. settings: values by dotted
         name, as {"run.timeout": "100us"}; neither environment nor configuration file is looked at,
@@ -71,8 +75,14 @@ class Lab(Closing):
         """
         if not isinstance(nodes, int) or not 1 <= nodes <= NODES_MAX:
             raise ConfigError(f"nodes = {nodes!r}: allowed is a whole number from 1 to {NODES_MAX}")
+        if not isinstance(processes, int) or not 1 <= processes <= PROCESSES_MAX:
+            raise ConfigError(
+                f"processes = {processes!r}: allowed is a whole number from 1 to {PROCESSES_MAX}, "
+                "the pages of the R5's scratchpad"
+            )
         self._config = settings if isinstance(settings, Config) else _load(settings or {})
         self._num_nodes = nodes
+        self._num_processes = processes
         self._max_bytes = parse_max_size(max_size)
         self._policy: Policy = self._config.run.policy if policy is None else policy
         self._memory = self._config.run.memory if memory is None else memory
@@ -184,12 +194,13 @@ class Lab(Closing):
         repetition: int,
     ) -> list[Outcome]:
         steps = [self._step(each) for each in transfers]
-        for node in {step.ends[0] for step in steps}:
-            count = sum(step.ends[0] == node for step in steps)
+        leaving = collections.Counter((step.ends[0], step.process) for step in steps)
+        for (node, process), count in leaving.items():
             if count > _OUTSTANDING_MAX:
                 raise ConfigError(
-                    f"{count} transfers together from node {node}: an NI has {_OUTSTANDING_MAX} "
-                    "channels; take fewer, or another call of `together` for the rest"
+                    f"{count} transfers together of process {process} from node {node}: it has "
+                    f"{_OUTSTANDING_MAX} channels; take fewer, or another call of `together` for "
+                    "the rest"
                 )
         if not steps:
             return []
@@ -218,6 +229,11 @@ class Lab(Closing):
                     f"{name} = {node!r}: this lab has nodes 0 to {self._num_nodes - 1}; "
                     "make it with more nodes"
                 )
+        if not isinstance(asked.process, int) or asked.process not in range(self._num_processes):
+            raise ConfigError(
+                f"process = {asked.process!r}: nodes of this lab have processes 0 to "
+                f"{self._num_processes - 1}; make it with more processes"
+            )
         if not 0 <= asked.at_us <= 1e9:
             raise ConfigError(f"at_us = {asked.at_us!r}: allowed is 0 to 1e9 (1000 s)")
         return Step(
@@ -228,6 +244,7 @@ class Lab(Closing):
             source_absent=parse_absent("source_absent", asked.source_absent, num_bytes, self._draw),
             destination_absent=parse_absent("absent", asked.absent, num_bytes, self._draw),
             at_ns=round(asked.at_us * 1e3),
+            process=asked.process,
         )
 
     def _bench(self, policy: Policy, memory: str | None) -> Bench:
@@ -255,6 +272,7 @@ class Lab(Closing):
                 self._max_bytes,
                 make_policy,
                 self._recording.recorder(config) if self._recording else None,
+                self._num_processes,
             )
         return self._benches[key]
 

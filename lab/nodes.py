@@ -40,8 +40,10 @@ class Nodes(Joined):
         platform: Platform,
         num_nodes: int = 2,
         make_policy: Callable[[], PageInPolicy] | None = None,
+        num_processes: int = 1,
     ) -> None:
-        """make_policy: each node's page-in policy, when config.run.policy only names it."""
+        """make_policy: each node's page-in policy, when config.run.policy only names it.
+        num_processes: of each node, which share its NI."""
         super().__init__(
             [
                 Engine.of_config(
@@ -50,6 +52,9 @@ class Nodes(Joined):
                 for node in range(num_nodes)
             ]
         )
+        for engine in self.engines:
+            for process in range(1, num_processes):
+                engine.open_process(process)
         self._watching: Callable[[int, Any], None] | None = None
         self._events: list[Event] = []
 
@@ -69,20 +74,27 @@ class Nodes(Joined):
         num_bytes: int,
         at_ns: int,
         ends: Ends | None = None,
+        process: int = 0,
     ) -> tuple[int, int]:
         """The initiator writes to the target; at_ns is the user's call. Ids of its WRITE_DONE
         there and of the target's ARRIVED. ends: these, when they are others."""
         ends = ends or self.ends
-        return self.post_write(ends, source.address, destination.address, num_bytes, at_ns)
+        return self.post_write(ends, source.address, destination.address, num_bytes, at_ns, process)
 
     def post_write(
-        self, ends: Ends, source: int, destination: int, num_bytes: int, at_ns: int
+        self,
+        ends: Ends,
+        source: int,
+        destination: int,
+        num_bytes: int,
+        at_ns: int,
+        process: int = 0,
     ) -> tuple[int, int]:
         """The same by addresses."""
         key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         ni, addresses = self.engines[ends[0]].ni, (source, destination)
         code = lib.pw_ni_write(
-            ni, PDID, ends[1], *addresses, num_bytes, ffi.NULL, at_ns, key, stream
+            ni, PDID + process, ends[1], *addresses, num_bytes, ffi.NULL, at_ns, key, stream
         )
         check(code, "write")
         return int(key[0]), int(stream[0])
@@ -94,11 +106,21 @@ class Nodes(Joined):
         return int(key[0])
 
     def fetch(
-        self, ends: Ends, source: int, key: int, destination: int, num_bytes: int, at_ns: int
+        self,
+        ends: Ends,
+        source: int,
+        key: int,
+        destination: int,
+        num_bytes: int,
+        at_ns: int,
+        process: int = 0,
     ) -> int:
         """Read what the other one registered, by addresses. Id of its FETCH_DONE."""
         ni, found = self.engines[ends[0]].ni, ffi.new("uint64_t *")
-        code = lib.pw_ni_fetch(ni, PDID, ends[1], source, key, destination, num_bytes, at_ns, found)
+        addresses = source, key, destination
+        code = lib.pw_ni_fetch(
+            ni, PDID + process, ends[1], *addresses, num_bytes, at_ns, found
+        )
         check(code, "read")
         return int(found[0])
 
@@ -109,13 +131,14 @@ class Nodes(Joined):
         num_bytes: int,
         at_ns: int,
         ends: Ends | None = None,
+        process: int = 0,
     ) -> int:
         """The initiator reads the target's buffer. Id of its FETCH_DONE. ends: as of `write`."""
         key, (initiator, target) = ffi.new("uint64_t *"), ends or self.ends
         owner, address = self.engines[target].ni, source.address
         check(lib.pw_ni_expose(owner, initiator, address, num_bytes, ffi.NULL, key), "expose")
         ends, to = (initiator, target), destination.address
-        return self.fetch(ends, address, int(key[0]), to, num_bytes, at_ns)
+        return self.fetch(ends, address, int(key[0]), to, num_bytes, at_ns, process)
 
     def handle(self, node: int, event: Any) -> None:
         if self._watching is not None:

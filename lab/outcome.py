@@ -30,6 +30,8 @@ class Outcome:
     """user's call to the completion notification at the receiver"""
     prepare_ns: int
     """touch or pin before the transfer"""
+    process: int = 0
+    """of both nodes"""
     trace: tuple[TraceRecord, ...] = dataclasses.field(default=(), repr=False)
     counters: dict[str, int] = dataclasses.field(default_factory=dict, repr=False)
     """what all NIs counted meanwhile: of transfers that go together, for all of them"""

@@ -27,6 +27,8 @@ class Transfer:
     initiator: int = 0
     target: int | None = None
     """None: node 1; in a lab of one node that one itself"""
+    process: int = 0
+    """of both nodes: which of the processes that share each NI"""
     at_us: float = 0
     """virtual time of the user's call behind that of its group"""
 

@@ -24,7 +24,7 @@ from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
-    *("part-err", "part-hybrid", *(f"part-fig{i}" for i in range(9, 16))),
+    *("part-err", "part-hybrid", "part-processes", *(f"part-fig{i}" for i in range(9, 16))),
     *(f"psi-fig4.{i}" for i in range(1, 8)),
     *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
@@ -296,6 +296,14 @@ def test_hybrid_is_part_below_its_threshold_and_pretouch_above(results):
     assert rows[0]["all"] == pytest.approx(mean_us("part"))
     assert rows[-1]["all"] == pytest.approx(mean_us("pretouch"))
     assert len({row["all"] for row in rows}) == len(rows)
+
+
+def test_processes_share_link_and_driver_and_do_not_wait_for_a_fault_of_another(results):
+    two, four = results["part-processes"].rows
+    for row in (two, four):
+        assert row["others_us"] < row["none_us"] < row["faulting_us"] < row["all_us"]
+    assert two["none_us"] < four["others_us"] and two["faulting_us"] < four["faulting_us"]
+    assert four["fifo_pushed"] == 2 * two["fifo_pushed"] and four["timeouts"] == 0
 
 
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}

@@ -142,8 +142,33 @@ def test_as_many_as_there_are_channels_can_go_together():
     lab = Lab(max_size="4KiB")
     many = [Transfer(size=64)] * 32
     assert len({each.latency_ns for each in lab.together(many)}) == 32
-    with pytest.raises(ConfigError, match="33 transfers together from node 0: an NI has 32"):
+    with pytest.raises(ConfigError, match="33 transfers together of process 0 from node 0: it has"):
         lab.together([*many, Transfer(size=64)])
+    shared = Lab(max_size="4KiB", processes=2)
+    both = [Transfer(size=64, process=process) for process in (0, 1) for _ in range(32)]
+    assert len({each.latency_ns for each in shared.together(both)}) == 64
+
+
+def test_each_process_has_a_context_bank_and_one_alone_is_as_fast_as_ever():
+    """A page that comes in for one is still absent for none, and known to that one's TLB alone."""
+    plain = Lab().write("64KiB", absent="all")
+    lab = Lab(processes=3)
+    transfers = [Transfer(size="64KiB", absent="all", process=process) for process in (2, 0, 1)]
+    for outcome in lab.sequence(transfers):
+        assert outcome.latency_ns == plain.latency_ns
+        assert outcome.counters == plain.counters
+    banks = lab.nodes.engines[1].context_banks()
+    assert [bank.pdid for bank in banks] == [1, 2, 3]
+    assert len({bank.fault_ns for bank in banks}) == 3
+
+
+def test_processes_out_of_reach_are_refused():
+    with pytest.raises(ConfigError, match="processes = 17: allowed is a whole number from 1 to 16"):
+        Lab(processes=17)
+    with pytest.raises(ConfigError, match="process = 2: nodes of this lab have processes 0 to 1"):
+        Lab(processes=2).together([Transfer(size=1, process=2)])
+    with pytest.raises(EngineError, match="raise smmu.num_context_banks"):
+        Lab(processes=3, settings={"smmu.num_context_banks": 2})
 
 
 def test_records_are_rows_of_one_table():
