@@ -118,9 +118,7 @@ class Nodes(Joined):
         """Read what the other one registered, by addresses. Id of its FETCH_DONE."""
         ni, found = self.engines[ends[0]].ni, ffi.new("uint64_t *")
         addresses = source, key, destination
-        code = lib.pw_ni_fetch(
-            ni, PDID + process, ends[1], *addresses, num_bytes, at_ns, found
-        )
+        code = lib.pw_ni_fetch(ni, PDID + process, ends[1], *addresses, num_bytes, at_ns, found)
         check(code, "read")
         return int(found[0])
 
