@@ -73,16 +73,14 @@ class _Comparison:
 
     def run_all(self, display: progress.Display) -> None:
         """Run one after the other, up to the first that is needed and fails, or a signal."""
-        num_skipped = 0
         try:
             for idx, each in enumerate(self.runs):
                 if each.choice in self.failures:
-                    num_skipped += 1
+                    display.skip()
                     continue
                 is_shown = not self.wanted.quiet_app and each.is_first
                 what = f"{self.chosen.label} on {self.num_ranks} ranks, "
-                display.begin(each.name, what=what, is_hidden=is_shown, num_skipped=num_skipped)
-                num_skipped = 0
+                display.begin(each.name, what=what, is_hidden=is_shown)
                 output = None if is_shown else subprocess.DEVNULL
                 group = request.Group(idx, each.choice.name)
                 outcome = launch.launch(

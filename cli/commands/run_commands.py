@@ -101,6 +101,14 @@ class Asked:
             "by chance; clustered:K, as many as exact, in runs of K",
         ),
     ] = "exact"
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="results that stay: date, host and command in each, and part-tables.md, the "
+            "application tables beside the paper's",
+        ),
+    ] = False
     resume: Annotated[
         bool, typer.Option("--resume", help="go on where the same call was stopped")
     ] = False
@@ -141,6 +149,7 @@ def experiment(
         hpl=asked.hpl,
         hpcg=asked.hpcg,
         draw=asked.draw,
+        record=asked.record,
         say=progress.say,
     )
     return experiments.run(

@@ -57,19 +57,17 @@ _folders = contextlib.ExitStack()
 atexit.register(_folders.close)
 
 
-def _runs_by_point(
-    app: App, num_ranks: int, memories: Sequence[str], repetitions: int
-) -> dict[str, list[tuple[str, int]]]:
-    """Memory strategy and repetition of the runs of each point.
+def _label(chosen: Options, app: App, num_ranks: int, memory: str, repetition: int) -> str:
+    """Of the point that one run is."""
+    return f"{_what(chosen, app, num_ranks)}, {memory}, {repetition + 1}"
 
-    A point is a run; of an app that declares no work all that replay one recording of compute
-    times, since a recording ends with the process.
-    """
-    runs = [(memory, idx) for memory in memories for idx in range(repetitions)]
-    title = f"{app.name} on {num_ranks} ranks"
-    if not app.declares_work:
-        return {title: runs}
-    return {f"{title}, {memory}, {idx + 1}": [(memory, idx)] for memory, idx in runs}
+
+def _what(chosen: Options, app: App, num_ranks: int) -> str:
+    return f"{app.title(chosen)} on {num_ranks} ranks"
+
+
+def _recording_label(chosen: Options, app: App, num_ranks: int) -> str:
+    return f"{_what(chosen, app, num_ranks)}, compute times recorded"
 
 
 def runs_of(
@@ -77,16 +75,17 @@ def runs_of(
 ) -> dict[str, list[Run]]:
     """The runs of each memory strategy on so many ranks; of a stopped experiment those that were
     finished."""
-
-    def take(runs: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-        return [dataclasses.asdict(run_once(chosen, app, num_ranks, *each)) for each in runs]
-
+    if _is_to_be_recorded(chosen, app, num_ranks) and chosen.points.plan(
+        [_recording_label(chosen, app, num_ranks)]
+    ):
+        _take_recording(chosen, app, num_ranks)
     found: dict[str, list[Run]] = {memory: [] for memory in memories}
-    for label, runs in _runs_by_point(app, num_ranks, memories, repetitions).items():
-        if chosen.points.plan([label]):
-            taken = chosen.points.take(label, partial(take, runs))
-            for (memory, _), values in zip(runs, taken, strict=True):
-                found[memory].append(Run(**values))
+    for memory in memories:
+        for idx in range(repetitions):
+            label = _label(chosen, app, num_ranks, memory, idx)
+            if chosen.points.plan([label]):
+                measure = partial(_measured, chosen, app, num_ranks, memory, idx)
+                found[memory].append(Run(**chosen.points.take(label, measure)))
     return found
 
 
@@ -95,7 +94,19 @@ def plan(
 ) -> None:
     """Announce the points of all of them."""
     for num_ranks in ranks:
-        chosen.points.plan(_runs_by_point(app, num_ranks, memories, repetitions))
+        labels = [
+            _label(chosen, app, num_ranks, memory, idx)
+            for memory in memories
+            for idx in range(repetitions)
+        ]
+        if _is_to_be_recorded(chosen, app, num_ranks):
+            labels.insert(0, _recording_label(chosen, app, num_ranks))
+        chosen.points.plan(labels, app.work(chosen, num_ranks))
+
+
+def _measured(*which: Any) -> dict[str, Any]:
+    """One run, as a point holds it."""
+    return dataclasses.asdict(run_once(*which))
 
 
 def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition: int) -> Run:
@@ -106,23 +117,43 @@ def run_once(chosen: Options, app: App, num_ranks: int, memory: str, repetition:
     differ by what they do and not by this host's noise.
     """
     app.check(chosen)
-    words = app.arguments(chosen)
-    key = (app.name, words, num_ranks, tuple(sorted(chosen.environ.items())))
-    what = f"{app.title(words)} on {num_ranks} ranks"
     compute = ["run.compute=model"]
     if not app.declares_work:
-        if key not in _recorded:
-            folder = _folders.enter_context(guarded_folder("pagewire-recorded-"))
-            recording = ["run.compute=measured", f"run.compute_record={folder}/compute"]
-            _run(chosen, app, num_ranks, [f"run.memory={RECORDED_UNDER}", *recording], what)
-            _recorded[key] = f"{folder}/compute"
-        compute = ["run.compute=replay", f"run.compute_replay={_recorded[key]}"]
-    one = (*key, memory, repetition)
+        recorded = _take_recording(chosen, app, num_ranks)
+        compute = ["run.compute=replay", f"run.compute_replay={recorded}"]
+    one = (*_key(chosen, app, num_ranks), memory, repetition)
     if one not in _done:
-        _done[one] = _run(
-            chosen, app, num_ranks, [f"run.memory={memory}", *compute], f"{what}, {memory}"
-        )
+        what = f"{_what(chosen, app, num_ranks)}, {memory}"
+        _done[one] = _run(chosen, app, num_ranks, [f"run.memory={memory}", *compute], what)
     return _done[one]
+
+
+def _key(chosen: Options, app: App, num_ranks: int) -> tuple[Any, ...]:
+    return (_what(chosen, app, num_ranks), tuple(sorted(chosen.environ.items())))
+
+
+def _is_to_be_recorded(chosen: Options, app: App, num_ranks: int) -> bool:
+    return not app.declares_work and _key(chosen, app, num_ranks) not in _recorded
+
+
+def _take_recording(chosen: Options, app: App, num_ranks: int) -> str:
+    """Where the compute times of the app on so many ranks are: kept, or recorded now."""
+    key = _key(chosen, app, num_ranks)
+    if key not in _recorded:
+
+        def record(folder: str) -> None:
+            app.check(chosen)
+            settings = ["run.compute=measured", f"run.compute_record={folder}/compute"]
+            what = _recording_label(chosen, app, num_ranks)
+            _run(chosen, app, num_ranks, [f"run.memory={RECORDED_UNDER}", *settings], what)
+
+        folder = chosen.points.take_files(
+            _recording_label(chosen, app, num_ranks),
+            record,
+            lambda: _folders.enter_context(guarded_folder("pagewire-recorded-")),
+        )
+        _recorded[key] = f"{folder}/compute"
+    return _recorded[key]
 
 
 def _run(chosen: Options, app: App, num_ranks: int, settings: list[str], what: str) -> Run:

@@ -10,6 +10,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -21,6 +22,8 @@ from pagewire.cli.launch import program
 from pagewire.cli.launch.program import Program
 from pagewire.native.settings import ConfigError
 
+_A_RANK = re.compile(r"(\d+)\*ranks$")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class App:
@@ -28,8 +31,10 @@ class App:
 
     name: str
     sizes: tuple[str, str, str]
-    """Words that make the sizes of --quick, of none, and of --full."""
+    """Words that make the sizes of --quick, of none, and of --full; `N*ranks`: N for each rank."""
     size_note: str
+    work_a_rank: bool
+    """its size is that of a rank, so that the work grows with them"""
     rate_unit: str
     read: Callable[[str], tuple[float, float]]
     """Time in s and rate out of its output; raises ValueError."""
@@ -39,13 +44,26 @@ class App:
     settings: ClassVar[tuple[str, ...]] = ()
     """`section.name=value` that its runs need"""
 
-    def arguments(self, chosen: Options) -> tuple[str, ...]:
+    def arguments(self, chosen: Options, num_ranks: int) -> tuple[str, ...]:
         """What makes the chosen size."""
-        return tuple(chosen.pick(*self.sizes).split())
+        return tuple(
+            _A_RANK.sub(lambda found: str(int(found[1]) * num_ranks), word)
+            for word in chosen.pick(*self.sizes).split()
+        )
 
-    def title(self, words: tuple[str, ...]) -> str:
+    def num_steps(self, chosen: Options, num_ranks: int) -> int | None:
+        """Time steps of a run; None: it has none."""
+        found = re.search(r"\bsteps[= ](\d+)", " ".join(self.arguments(chosen, num_ranks)))
+        return int(found[1]) if found else None
+
+    def title(self, chosen: Options) -> str:
         """Name and size."""
-        return " ".join((self.name, *words))
+        return f"{self.name} {chosen.pick(*self.sizes)}"
+
+    def work(self, chosen: Options, num_ranks: int) -> float:
+        """Of a run on this host's cores, beside that of others: what the time left goes by."""
+        grows = self.work_a_rank or _A_RANK.search(chosen.pick(*self.sizes))
+        return (num_ranks if grows else 1) / min(num_ranks, len(os.sched_getaffinity(0)))
 
     def check(self, chosen: Options) -> None:
         """Raise ConfigError when it cannot be run."""
@@ -56,7 +74,7 @@ class App:
 
     def program(self, chosen: Options, num_ranks: int, folder: pathlib.Path) -> Program:
         """What the ranks run; the folder is this run's own."""
-        return program.parse([self.name, *self.arguments(chosen)])
+        return program.parse([self.name, *self.arguments(chosen, num_ranks)])
 
     def text(self, folder: pathlib.Path, output: pathlib.Path) -> str:
         """What it said."""
@@ -68,9 +86,10 @@ APPS: Mapping[str, App] = {
     for app in (
         App(
             "lammps",
-            ("--size 6 --steps 10", "--size 12 --steps 60", "--size 40 --steps 100"),
+            ("--size 6 --steps 10", "--size 12 --steps 60", "--size 20 --steps 100*ranks"),
             "one melt for all ranks (4 atoms a cell, 6912 by default); the paper does "
-            "not give its size, --full takes 256000 atoms.",
+            "not give its size, --full takes 32000 atoms and its 100 steps a process.",
+            False,
             "timesteps/s",
             read_lammps,
         ),
@@ -78,6 +97,7 @@ APPS: Mapping[str, App] = {
             "hpl",
             ("--N 192 --NB 32", "--N 2048 --NB 128", "--N 16384 --NB 128"),
             "one system for all ranks; --full is the paper's N = 16384.",
+            False,
             "GFLOP/s",
             read_hpl,
         ),
@@ -85,6 +105,7 @@ APPS: Mapping[str, App] = {
             "hpcg",
             ("--size 8 --iterations 3", "--size 16 --iterations 20", "--size 128 --iterations 50"),
             "points of each rank in x, y and z; --full is the paper's 128^3 a rank.",
+            True,
             "GFLOP/s",
             read_hpcg,
         ),
@@ -202,7 +223,8 @@ class RealApp(App):
         self.present(chosen)
 
     def program(self, chosen: Options, num_ranks: int, folder: pathlib.Path) -> Program:
-        sizes = [int(word.partition("=")[2]) for word in self.arguments(chosen)]
+        words = self.arguments(chosen, num_ranks)
+        sizes = [int(word.partition("=")[2]) for word in words]
         return self.start(self.present(chosen), sizes, num_ranks, folder)
 
     def text(self, folder: pathlib.Path, output: pathlib.Path) -> str:
@@ -217,6 +239,7 @@ REAL_APPS: Mapping[str, App] = {
         ("cells=6 steps=10", "cells=20 steps=100", "cells=40 steps=100"),
         "one melt for all ranks (4 atoms a cell, 32000 by default); the paper does not "
         "give its size, --full takes 256000 atoms.",
+        False,
         APPS["lammps"].rate_unit,
         read_lammps,
         _start_lammps,
@@ -226,6 +249,7 @@ REAL_APPS: Mapping[str, App] = {
         "HPL",
         ("N=192 NB=32", "N=2048 NB=128", "N=16384 NB=128"),
         APPS["hpl"].size_note,
+        False,
         APPS["hpl"].rate_unit,
         _read_valid_hpl,
         _start_hpl,
@@ -235,6 +259,7 @@ REAL_APPS: Mapping[str, App] = {
         "HPCG",
         ("n=16", "n=16", "n=128"),
         APPS["hpcg"].size_note,
+        True,
         APPS["hpcg"].rate_unit,
         _read_valid_hpcg,
         _start_hpcg,

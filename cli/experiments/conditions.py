@@ -48,6 +48,19 @@ def _without_miss(what: str, latency_us: int) -> list[Condition]:
     ]
 
 
+def _of_application(one_node: Bounds | None = None) -> list[Condition]:
+    """Of a table of pre-touch against PART. one_node: its rate on one rank."""
+    found = [
+        Condition("time under PART over pre-touch, 16 ranks", Bounds(None, 1, "%"),
+                  '"no performance degradation" in 16 nodes [PART abstract]',
+                  at("own_slowdown", ranks=16, memory="PART"))
+    ]  # fmt: skip
+    if one_node:
+        rate = at("rate", ranks=1, memory="pre-touch")
+        found.append(Condition("rate on one rank", one_node, "one node [PART 6.2.3]", rate))
+    return found
+
+
 # fmt: off
 CONDITIONS: Mapping[str, Sequence[Condition]] = {
     "part-fig9": [
@@ -87,10 +100,18 @@ CONDITIONS: Mapping[str, Sequence[Condition]] = {
         Condition("the same, 4 MiB", about(1, "x"),
                   "[PART (1)]", ratio("speedup", "formula", num_bytes=4 << 20)),
     ],
+    "part-table2": _of_application(),  # the paper's rate is of a size that it does not give
+    "part-table3": _of_application(about(3.12, "GFLOP/s")),
+    "part-table3-fresh": _of_application(about(3.12, "GFLOP/s")),
+    "part-table4": _of_application(about(0.11, "GFLOP/s")),
     "part-table5": [
-        Condition(f"{app}: a call of MPI_Send", about(15.9, "KiB"),
-                  "1.27 MiB in 82 sends a step [PART table 5]", at("kib_a_call", app=app))
+        Condition(f"{app}: {what} a step and rank", about(number, unit),
+                  "table over steps and processes [PART table 5]", at(key, app=app))
         for app in ("lammps", "LAMMPS")
+        for what, number, unit, key in (
+            ("sends", 82, "", "calls_a_step"),
+            ("sent", 1.27, "MiB", "mib_a_step"),
+        )
     ],
     "psi-fig4.3": [
         Condition(f"latency by touch at 1 ms, {pages} pages",

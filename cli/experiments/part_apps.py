@@ -1,5 +1,6 @@
 """PART tables 2 to 5: whole applications, pre-touch against PART."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,22 @@ COUNT_NOTE = (
 
 def pretouch_against_part(options: Options, which: str) -> Result:
     """which: the app, of those that --app takes."""
-    app = KINDS[options.app][which]
+    return _table(options, KINDS[options.app][which])
+
+
+def fresh_workspace(options: Options) -> Result:
+    """The HPL-like app with new memory for each panel; raises ConfigError for HPL itself."""
+    if options.app != "mini":
+        raise ConfigError(
+            f"part-table3-fresh with --app {options.app}: HPL decides itself what memory it takes; "
+            "the bundled app alone has the choice, so leave --app out"
+        )
+    app = KINDS["mini"]["hpl"]
+    quick, usual, full = (f"{each} --workspace fresh" for each in app.sizes)
+    return _table(options, dataclasses.replace(app, sizes=(quick, usual, full)))
+
+
+def _table(options: Options, app: App) -> Result:
     rows = _rows(options, app)
     origin = "recorded on this host"
     if app.declares_work:
@@ -57,7 +73,7 @@ def pretouch_against_part(options: Options, which: str) -> Result:
         rows=rows,
         panels=_panels(rows),
         notes=f"""
-            {app.title(app.arguments(options))}; {app.size_note}
+            {app.title(options)}; {app.size_note}
 
             time and rate: the app's own measured part, by its clock (virtual), as it prints them.
             whole run: virtual time from start to MPI_Finalize with set-up and checks, to the ns;
@@ -147,12 +163,16 @@ def _spread(rows: Sequence[dict[str, Any]]) -> float:
     return max(float(row["spread"]) for row in rows)
 
 
-def _sends(app: App, num_ranks: int, run: Run) -> dict[str, Any]:
+def _sends(options: Options, app: App, num_ranks: int, run: Run) -> dict[str, Any]:
+    steps = app.num_steps(options, num_ranks)
+    parts = steps * num_ranks if steps else 0
     return {
         "app": app.name,
         "ranks": num_ranks,
         **_counted("call", run.send_calls, run.send_call_bytes),
         **_counted("message", run.sends, run.sent_bytes),
+        "calls_a_step": run.send_calls / parts if parts else None,
+        "mib_a_step": run.send_call_bytes / parts / 2**20 if parts else None,
     }
 
 
@@ -179,11 +199,11 @@ def table_5(options: Options) -> Result:
             continue
         there.append(app)
         plan(options, app, numbers, ["part"], 1)
-        notes.append(f"{app.title(app.arguments(options))}; {app.size_note}")
+        notes.append(f"{app.title(options)}; {app.size_note}")
     for app in there:
         for num_ranks in numbers:
             for run in runs_of(options, app, num_ranks, ["part"], 1)["part"]:
-                rows.append(_sends(app, num_ranks, run))
+                rows.append(_sends(options, app, num_ranks, run))
     if not rows:
         raise ConfigError(
             "part-table5: none of the apps " + ", ".join(app.name for app in apps) + " is there"
@@ -199,6 +219,8 @@ def table_5(options: Options) -> Result:
             Column("messages", "messages"),
             Column("messages_mib", "sent", "MiB", 3),
             Column("kib_a_message", "a message", "KiB", 3),
+            Column("calls_a_step", "calls a step and rank", "", 1),
+            Column("mib_a_step", "sent a step and rank", "MiB", 3),
         ],
         rows=rows,
         panels=[

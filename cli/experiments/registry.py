@@ -65,6 +65,8 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
          partial(part_apps.pretouch_against_part, which="lammps"), REPEATS),
         ("table3", "HPL-like app: pre-touch against PART",
          partial(part_apps.pretouch_against_part, which="hpl"), REPEATS),
+        ("table3-fresh", "HPL-like app with new memory for each panel: pre-touch against PART",
+         part_apps.fresh_workspace, REPEATS),
         ("table4", "HPCG-like app: pre-touch against PART",
          partial(part_apps.pretouch_against_part, which="hpcg"), REPEATS),
         ("table5", "what the apps send by MPI", part_apps.table_5, ONCE),
@@ -141,7 +143,11 @@ _PAIRS: tuple[tuple[int, str, Callable[..., Result]], ...] = (
 _PLATFORMS = {"r5": "exanest-10g", "mini": "vmmc-myrinet"}
 """That a paper measured, where it is not the default one."""
 
+_APPLICATIONS = "part-tables"
+"""Whose points are those of all application tables: runs of the same programs."""
+
 _SOURCES = {
+    "part-table3-fresh": "PART, table 3, under another assumption",
     "part-fig15": "PART, figure 15 and formula (1)",
     "r5-livelock": "R5, 3.4: livelock",
     "part-err": "PART, 3.3 and footnote 3; PSI, 5.2 (1)",
@@ -174,6 +180,7 @@ def _listed() -> Iterator[Experiment]:
                 repeats,
                 platform=_PLATFORMS.get(paper, ""),
                 conditions=CONDITIONS.get(name, ()),
+                points_of=_APPLICATIONS if what.startswith("table") and paper == "part" else "",
             )
 
 

@@ -6,7 +6,7 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from pagewire.cli.experiments import registry
+from pagewire.cli.experiments import paper, registry
 from pagewire.cli.experiments.apps import KINDS
 from pagewire.cli.kit import conditions, output, points, progress, space
 from pagewire.cli.kit.guard import guarded_folder
@@ -92,12 +92,13 @@ class _Command:
 def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> int:
     failed: list[str] = []
     held: list[conditions.Line] = []
-    for idx, experiment in enumerate(chosen):
+    finished: list[points.Points] = []
+    stores = [_store(each, each.options(options), command) for each in chosen]
+    for idx, (experiment, store) in enumerate(zip(chosen, stores, strict=True)):
         start_s = time.monotonic()
         title = f"{experiment.name}: "
         if len(chosen) > 1:
             title = f"experiment {idx + 1} of {len(chosen)}, {title}"
-        store = _store(experiment, experiment.options(options), command)
         with progress.Display(0, quiet=command.quiet, title=title) as display:
             taken = points.Points(store, resumes=command.resumes, display=display)
             own = dataclasses.replace(experiment.options(options), points=taken)
@@ -119,8 +120,10 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
                 raise
         output.print_result(experiment, result)
         output.write_files(experiment, result, own, command.folder)
-        taken.complete()
         held += experiment.lines(result.rows)
+        if options.record:
+            paper.write_page(command.folder)
+        finished.append(taken)
         kept = f", {taken.num_kept} of {taken.num_planned} points kept" if taken.num_kept else ""
         if not command.quiet:
             say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s{kept}")
@@ -129,7 +132,10 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
         conditions.write(held, command.folder)
     if failed:
         say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")
-    return 1 if failed else 0
+        return 1
+    for taken in finished:
+        taken.complete()
+    return 0
 
 
 def _store(experiment: Experiment, options: Options, command: _Command) -> points.Store | None:
@@ -143,8 +149,9 @@ def _store(experiment: Experiment, options: Options, command: _Command) -> point
                 raise ConfigError(f"--resume: {why}; run it without")
             say(f"points are not kept for --resume: {why}")
             return None
+    name = experiment.points_of or experiment.name
     depends_on = {
-        "experiment": experiment.name,
+        "experiment": name,
         "settings": {
             each.name: each.text
             for each in settings.settings()
@@ -160,7 +167,10 @@ def _store(experiment: Experiment, options: Options, command: _Command) -> point
         "surroundings": points.surroundings(),
     }
     try:
-        return points.Store(command.cache / experiment.name, depends_on)
+        store = points.Store(command.cache / name, depends_on)
+        if command.resumes:
+            store.check()
+        return store
     except ConfigError as error:
         if command.resumes:
             raise

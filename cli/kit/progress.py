@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _REDRAW_S = 0.2
 
+_SHORT_S = 60.0
+"""With less left a line does not say so."""
+
 
 class Display:
     """The runs of one command, or of one of its parts."""
@@ -21,12 +24,14 @@ class Display:
     def __init__(self, num_runs: int, *, quiet: bool = False, title: str = "") -> None:
         """title: of the part, in front of each run's name."""
         self._num_runs = num_runs
+        self._work = float(num_runs)
         self._title = title
         self._quiet = quiet
         self._begun_s = time.monotonic()
         self._run_begun_s = self._begun_s
         self._measured_s = 0.0
-        self._num_measured = 0
+        self._measured_work = 0.0
+        """Of runs that have ended, here or before a stop."""
         self._number = 0
         self._name = ""
         self._virtual_ns = 0
@@ -48,22 +53,15 @@ class Display:
         _shown = _NONE
         self.make_room()
 
-    def expect(self, num_runs: int) -> None:
-        """So many runs in all."""
+    def expect(self, num_runs: int, work: float) -> None:
+        """So many runs in all, and so much work, in any unit; unless said each run is 1."""
         self._num_runs = num_runs
+        self._work = work
 
-    @property
-    def num_begun(self) -> int:
-        """Runs that came up, those that needed none included."""
-        return self._number
-
-    def begin(
-        self, name: str, *, what: str = "", is_hidden: bool = False, num_skipped: int = 0
-    ) -> None:
-        """The next run, behind `num_skipped` others that need none. what: in front of the name
-        where there is room for it. is_hidden: the program's own output comes, so a line stands in
-        place of the bar."""
-        self._number += 1 + num_skipped
+    def begin(self, name: str, *, what: str = "", is_hidden: bool = False) -> None:
+        """The next run. what: in front of the name where there is room for it. is_hidden: the
+        program's own output comes, so a line stands in place of the bar."""
+        self._number += 1
         self._name = f"{self._title}{name}"
         self._is_hidden = is_hidden
         self._run_begun_s = time.monotonic()
@@ -71,16 +69,44 @@ class Display:
             self.make_room()
             if not self._quiet:
                 number = f"run {self._number} of {self._num_runs}"
-                print(f"pagewire: {number}: {what}{self._name}", file=sys.stderr, flush=True)
+                text = f"pagewire: {number}: {what}{self._name}{self._left_text}"
+                print(text, file=sys.stderr, flush=True)
             return
         self._drawn_s = 0.0
         self.tick()
 
-    def end(self) -> None:
-        """The run has ended; how long it took tells what the others will take."""
-        self._measured_s += time.monotonic() - self._run_begun_s
-        self._num_measured += 1
+    def end(self, work: float = 1.0) -> float:
+        """The run has ended; how long it took tells what the others will take, by their work."""
+        now_s = time.monotonic()
+        seconds, self._run_begun_s = now_s - self._run_begun_s, now_s
+        self._measured_s += seconds
+        self._measured_work += work
         self._is_hidden = False
+        return seconds
+
+    def skip(self, work: float = 1.0, seconds: float | None = None) -> None:
+        """The next run is not made: it was before, and took so long; with None it falls out."""
+        self._number += 1
+        if seconds is None:
+            self._work -= work
+            return
+        self._measured_s += seconds
+        self._measured_work += work
+
+    @property
+    def _left_s(self) -> float | None:
+        """Expected, from the beginning of the run under way; None: nobody knows."""
+        if not self._measured_work:
+            return None
+        return (self._work - self._measured_work) * self._measured_s / self._measured_work
+
+    @property
+    def _left_text(self) -> str:
+        """What is left, where it is worth a word."""
+        left_s = self._left_s
+        if left_s is None or left_s < _SHORT_S:
+            return ""
+        return f" ({_clock(time.monotonic() - self._begun_s)} gone, ~{_clock(left_s)} left)"
 
     def add_virtual(self, time_ns: int) -> None:
         """Virtual time that a run has taken."""
@@ -91,11 +117,10 @@ class Display:
         """Elapsed, expected and virtual time."""
         passed_s = time.monotonic() - self._begun_s
         text = _clock(passed_s)
-        if self._num_measured:
-            mean_s = self._measured_s / self._num_measured
-            left_s = (self._num_runs - self._number + 1) * mean_s
-            running_s = min(time.monotonic() - self._run_begun_s, mean_s)
-            text += f" of ~{_clock(passed_s + left_s - running_s)}"
+        left_s = self._left_s
+        if left_s is not None:
+            running_s = time.monotonic() - self._run_begun_s
+            text += f" of ~{_clock(passed_s + max(0.0, left_s - running_s))}"
         return f"{text}, virtual {self._virtual_ns / 1e9:.3f} s" if self._virtual_ns else text
 
     def tick(self) -> None:

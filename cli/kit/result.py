@@ -1,7 +1,7 @@
 """What an experiment is asked for and what it gives back: columns with units, rows, notes, panels.
 
-A result holds no date and no host name: the same settings give the same files, as far as the
-experiment's own notes do not say otherwise.
+A result holds no date and no host name unless it is made to stay (`record`): the same settings give
+the same files, as far as the experiment's own notes do not say otherwise.
 """
 
 import dataclasses
@@ -38,6 +38,8 @@ class Options:
     """paths of programs for `real`"""
     draw: str = "exact"
     """how part-fig14 draws absent pages: exact, independent or clustered:K"""
+    record: bool = False
+    """the results are to stay: they tell date and host, and the application tables get a page"""
     say: Callable[[str], None] = lambda text: None
     """takes lines of progress"""
     timeline: Parts | None = None
@@ -220,6 +222,8 @@ class Experiment:
     """the experiment that measures this panel and another one; `all` runs that alone"""
     conditions: Sequence[Condition] = ()
     """what the source says of its numbers"""
+    points_of: str = ""
+    """by what name its points are kept, when others measure the same ones"""
 
     def lines(self, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
         """Of the table of conditions; rows: of the result, none if it did not run."""

@@ -34,7 +34,7 @@ IN_PROCESS = (
     *(f"unimem-{name}" for name in ("operations", "contention", "mailbox", "sockets", "memcached")),
 )
 WITH_RANKS = (
-    *("part-fig16", *(f"part-table{i}" for i in range(2, 6))),
+    *("part-fig16", *(f"part-table{i}" for i in range(2, 6)), "part-table3-fresh"),
     *("rivals-reuse", "rivals-churn", "rivals-memory"),
 )
 

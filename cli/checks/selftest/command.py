@@ -24,6 +24,7 @@ from pagewire.cli.checks.selftest.outcome import (
 )
 from pagewire.cli.checks.selftest.transports import TRANSPORTS, check
 from pagewire.cli.kit import space
+from pagewire.cli.kit.machine import of_machine
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.run.report.report import write_json
@@ -51,7 +52,7 @@ def this_installation(json_path: str = "") -> int:
             {"name": each.name, "verdict": str(each.verdict), "detail": each.detail}
             for each in checks
         ]
-        machine = versions.of_machine()
+        machine = of_machine()
         document = {"versions": found, "machine": machine, "checks": made}
         write_json(json_path, document, "selftest")
     print(f"pagewire selftest: {'failed: ' + ', '.join(failed) if failed else 'ok'}")
@@ -74,7 +75,7 @@ def every_platform(cache: str, only: str, markdown_path: str) -> int:
         rows.append(row)
         counts = f"{row.num_passed} passed, {row.num_failed} failed, {row.wall_time_s:.0f} s"
         _say(f"{row.platform}: {counts}" + (f"; {row.missing}" if row.missing else ""))
-    text = markdown(rows, versions.of_machine())
+    text = markdown(rows, of_machine())
     if markdown_path:
         write_file(markdown_path, text)
     print_rows(rows)

@@ -3,7 +3,6 @@
 import ctypes
 import importlib.metadata
 import os
-import pathlib
 import platform
 import subprocess
 import sys
@@ -18,16 +17,6 @@ mpi4py.rc.initialize = False
 from mpi4py import MPI
 print(" ".join(MPI.Get_library_version().strip("\\0").splitlines()[0].split(",")[0].split()))
 """
-
-
-def of_machine() -> dict[str, str]:
-    """The same for every row."""
-    return {
-        "kernel": platform.release(),
-        "CPU": f"{_processor()}, {os.cpu_count()} cores",
-        "libc": " ".join(platform.libc_ver()),
-        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
-    }
 
 
 def of_environment() -> dict[str, str]:
@@ -52,14 +41,6 @@ def version_of(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _processor() -> str:
-    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        name, _, text = line.partition(":")
-        if name.strip() in ("model name", "Hardware", "cpu model"):
-            return text.strip()
-    return platform.machine()
 
 
 def _chosen() -> mpi_choice.Mpi | None:
