@@ -28,11 +28,17 @@ typedef struct {
     /* A block that is damaged, or of which a page has no translation, is dropped without a word:
      * the source's timer brings it again. */
     bool is_silent;
+    bool keeps_order; /* and with it all that the same node sends until that one has come */
     /* Blocks of a transfer are taken in their order alone (go-back-N): a receiver that has no
      * translation says so, the source pauses for pause_ns, and then sends that block and what was
      * behind it again. */
     bool goes_back;
     pw_time pause_ns;
+    /* A block of which a page has no translation yet is kept until it has: in a buffer of so many
+     * blocks, or in the receive engine, which pauses. Without room it is dropped without a word. */
+    bool keeps, pauses;
+    uint32_t buffer_blocks;
+    pw_time copy_page_ns; /* of a kept block, by software: each page that was missing; 0: none is */
     /* Software of the receiver brings the page in and tells when; the source's sends again then. */
     bool retries_two_sided;
     uint32_t own_nacks; /* codes beyond [R5]'s that it answers with: bit a code */

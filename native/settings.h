@@ -56,6 +56,12 @@
 #define PW_TRANSLATION_UTLB 3   /* a cache on the NIC of the strategy utlb's table; else as SMMU */
 #define PW_TRANSLATION_ODP 4    /* the NIC's own page table, filled by its faults */
 #define PW_TRANSLATION_NP 5     /* a signature page for what is absent, software asks again */
+#define PW_TRANSLATION_ATS 6    /* a cache on the device, page requests to the OS: PCIe ATS, PRI */
+#define PW_TRANSLATION_BACKUP_RING 7 /* as ODP; what cannot be written is kept and copied later */
+
+#define PW_PENDING_BUFFER 0 /* a block that waits for its page is kept in the NIC's memory */
+#define PW_PENDING_PAUSE 1  /* in the receive engine, which takes nothing else meanwhile */
+#define PW_PENDING_DROP 2   /* is dropped; the source's timer brings it again */
 
 /* How long a miss takes: component costs, or as measured with an application [MINI 4]. */
 #define PW_MISS_TIMES_PLATFORM 0
@@ -135,6 +141,14 @@ typedef struct {
     int64_t odp_rnr_ns;                   /* pause of a transfer whose receiver is not ready */
     int64_t odp_fault_pages;              /* that a fault of that NIC brings in at most */
     int64_t odp_prefetch;                 /* its driver is advised of destinations */
+    int64_t odp_backup_blocks;            /* room of the backup ring */
+    int64_t ats_cache_entries;            /* of the device's translation cache */
+    int64_t ats_group_pages;              /* that a page request group asks for at most */
+    int64_t ats_outstanding;              /* page requests of the device at a time */
+    int64_t ats_queue_entries;            /* of the IOMMU's page request queue */
+    int64_t ats_handlers;                 /* threads of the OS that bring pages in */
+    int64_t ats_while_pending;            /* PW_PENDING_* */
+    int64_t ats_buffer_blocks;            /* of BUFFER */
     int64_t lookahead_blocks;   /* blocks of a lone transfer sent before their answers are here; 0 =
                                    none */
     int64_t hash_received;      /* of long messages, for the report */

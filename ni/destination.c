@@ -291,7 +291,7 @@ static pw_verdict lose_block(pw_ni *ni, const pw_passage *way)
     const pw_inbound *inbound = way->arrival.inbound;
     pw_path *path = &ni->paths[block->header.source_node];
     bool is_here = inbound->delivered[block->block_idx >> 6] >> (block->block_idx & 63) & 1;
-    if (ni->settings.keeps_order && !path->lost.is_set && !is_here) {
+    if (ni->translation->receiver.keeps_order && !path->lost.is_set && !is_here) {
         path->lost.is_set = true;
         path->lost.stream = block->header.stream;
         path->lost.block_idx = block->block_idx;
@@ -364,7 +364,8 @@ static pw_verdict refused(int code)
                         nack == PW_UNRECOVERABLE ? (uint32_t)PW_NACK_DECODE : nack};
 }
 
-/* Written already: an early timeout sent it twice. Acknowledge, do not write again. */
+/* Written already: an early timeout sent it twice. Acknowledge, do not write again; not before the
+ * pages are there that the first one waits for. */
 static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
 {
     const pw_arrival *arrival = &way->arrival;
@@ -372,6 +373,10 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
     if (!(arrival->inbound->delivered[block_idx >> 6] >> (block_idx & 63) & 1)) return pw_pass;
     ni->counters.duplicate_blocks++;
     if (ni->settings.stall) write_stalling(ni, way);
+    else if (ni->translation->receiver.keeps) {
+        pw_verdict by = pw_passage_translate(ni, way);
+        if (by.kind != PW_VERDICT_PASS) return by;
+    }
     return (pw_verdict){arrival->whole ? PW_VERDICT_ACK : PW_VERDICT_NO_ANSWER, 0};
 }
 
@@ -391,10 +396,31 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
 
-/* A page has no translation yet: the source's timer brings the block again, or the source is told.
- */
-static pw_verdict drop_block(pw_ni *ni, const pw_passage *way)
+/* The block waits here for its pages, and for software that copies there what is for them; false:
+ * the buffer is full. */
+static bool keep_block(pw_ni *ni, pw_passage *way)
 {
+    const pw_receiver_rules *rules = &ni->translation->receiver;
+    pw_time since_ns = way->arrival.end_ns, next_ns;
+    pw_time until_ns = pw_later(way->ready_ns, since_ns);
+    bool has_room = rules->pauses ||
+                    pw_occupancy_count(&ni->kept, since_ns, &next_ns) < rules->buffer_blocks;
+    if (!has_room) return false;
+    pw_time copy_ns = rules->copy_page_ns * way->num_missing;
+    if (copy_ns) until_ns = pw_calendar_book(&ni->copier, until_ns, copy_ns) + copy_ns;
+    if (rules->pauses) pw_calendar_fill(&ni->receive_engine, since_ns, until_ns);
+    else pw_occupancy_take(&ni->kept, 1, since_ns, until_ns);
+    ni->counters.blocks_kept++;
+    ni->counters.blocks_kept_ns += until_ns - since_ns;
+    way->arrival.end_ns = until_ns;
+    return true;
+}
+
+/* A page has no translation yet: the block is kept, or the source's timer brings it again, or the
+ * source is told. */
+static pw_verdict drop_block(pw_ni *ni, pw_passage *way)
+{
+    if (ni->translation->receiver.keeps && keep_block(ni, way)) return pw_pass;
     ni->counters.blocks_dropped++;
     if (ni->translation->receiver.retries_two_sided) return tell_missed(ni, way);
     if (ni->translation->receiver.goes_back) {
@@ -472,7 +498,7 @@ static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
                                   block->transaction_id, &access, &result);
         if (i == 0) *delay_ns = result.delay_ns; /* later walks run beside the packets */
         if (result.outcome == PW_ACCESS_REFUSED) return result.code;
-        way->is_dropped |= result.outcome == PW_ACCESS_DROPPED;
+        way->num_missing += result.outcome == PW_ACCESS_DROPPED;
         way->ready_ns = pw_later(way->ready_ns, result.ready_ns);
         way->present[i] = result.outcome != PW_ACCESS_FAULT;
         way->is_permission[i] = result.is_permission;
@@ -500,7 +526,7 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
         way->num_absent = 0;
     }
     if (code < 0) return refused(code);
-    return way->is_dropped ? drop_block(ni, way) : pw_pass;
+    return way->num_missing ? drop_block(ni, way) : pw_pass;
 }
 
 /* The last block brings its transfer's notification: can that be written? If not, its page faults
@@ -541,6 +567,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
                                   way->arrival.block->header.source_node,
                                   way->arrival.block->transaction_id, &access, &result);
         way->ready_ns = result.ready_ns;
+        way->num_missing = 1;
         return result.outcome == PW_ACCESS_REFUSED ? refused(result.code) : drop_block(ni, way);
     }
     way->arrival.num_fifo_full = ni->impairments.sites[PW_IMPAIRMENT_FIFO_FULL].injected;

@@ -3,6 +3,7 @@
 #include "ni/packetizer.h"
 #include "native/fields.h"
 #include "native/tcache.h"
+#include "smmu/ats/ats.h"
 #include "smmu/mini/mini.h"
 #include "smmu/odp/odp.h"
 #include "smmu/utlb/utlb.h"
@@ -53,7 +54,7 @@ static const limit of_settings[] = {
     POWER_OF_TWO(tlb_line_pages, PW_TCACHE_LINE_PAGES_MAX),
     SETTING(walk_cache_entries, 0, PW_TCACHE_WAYS_MAX),
     SETTING(prefetch_entries, 0, PW_TCACHE_WAYS_MAX),
-    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_NP),
+    SETTING(translation, PW_TRANSLATION_SMMU, PW_TRANSLATION_BACKUP_RING),
     SETTING(mini_processes, 1, PW_MINI_PROCESSES_MAX),
     POWER_OF_TWO(vmh_entries, PW_VMH_ENTRIES_MAX),
     POWER_OF_TWO(vmh_line_pages, PW_LINE_PAGES_MAX),
@@ -69,6 +70,14 @@ static const limit of_settings[] = {
     SETTING(nic_memory_bytes, 1, INT64_MAX),
     SETTING(odp_rnr_ns, 1, TIME_MAX_NS * 3600),
     SETTING(odp_fault_pages, 1, PW_ODP_FAULT_PAGES_MAX),
+    SETTING(odp_backup_blocks, 0, PW_OCCUPANCY_KEPT),
+    POWER_OF_TWO(ats_cache_entries, PW_ATS_CACHE_ENTRIES_MAX),
+    SETTING(ats_group_pages, 1, PW_ATS_GROUP_PAGES_MAX),
+    SETTING(ats_outstanding, 1, PW_OCCUPANCY_KEPT),
+    SETTING(ats_queue_entries, 1, PW_ATS_QUEUE_ENTRIES_MAX),
+    SETTING(ats_handlers, 1, PW_ATS_HANDLERS_MAX),
+    SETTING(ats_while_pending, PW_PENDING_BUFFER, PW_PENDING_DROP),
+    SETTING(ats_buffer_blocks, 0, PW_OCCUPANCY_KEPT),
     POWER_OF_TWO(utlb_cache_entries, PW_UTLB_ENTRIES_MAX),
     SETTING(utlb_fetch_entries, 1, PW_UTLB_FETCH_MAX),
     SETTING(mailbox_fifo_words, 1, 65536),

@@ -110,6 +110,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
     pw_calendar_init(&ni->send_engine);
     pw_calendar_init(&ni->receive_engine);
+    pw_calendar_init(&ni->copier);
     int code = create_parts(ni);
     if (code < 0) {
         pw_ni_destroy(ni);
@@ -414,10 +415,10 @@ void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out)
 
 void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 
-void pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+pw_time pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
     pw_memory_changed(ni->memory);
+    return ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
 }
 
 int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)

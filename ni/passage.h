@@ -76,7 +76,7 @@ typedef struct {
                          with; none: one behind the other */
     bool has_engine;  /* the receive engine took it */
     pw_time ready_ns; /* dropped: its pages are there from then on, if the unit knows */
-    bool is_dropped;  /* the NI has no translation of a page: no answer */
+    uint32_t num_missing; /* pages of which the NI has no translation yet */
     bool granted;     /* translated already, as its source knows */
     /* its pages: */
     uint64_t first_page;

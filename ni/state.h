@@ -146,6 +146,8 @@ struct pw_ni {
     pw_time copy_answer_ns; /* earliest answer to one of them; PW_NEVER when there is none */
     pw_burst_pool *bursts;
     pw_calendar send_engine, receive_engine;
+    pw_occupancy kept;  /* blocks whose pages are not there yet */
+    pw_calendar copier; /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
     pw_path *paths;
     pw_residency *source_walks[PW_CHANNEL_PAGES]; /* one a channel, where the page is taken */

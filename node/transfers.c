@@ -98,8 +98,7 @@ int pw_node_release(pw_node *node, const pw_lease *lease)
 /* What the OS does for it is the process's time. */
 static void shoot_down(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
-    pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
-    node->clock.now_ns += node->costs.tlb_invalidate_ns;
+    node->clock.now_ns += pw_ni_invalidate(node->ni, node->pdid, first_page, num_pages);
 }
 
 static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pages)

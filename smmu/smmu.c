@@ -20,7 +20,6 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
     smmu->num_walkers = (uint32_t)settings->parallel_walks;
     smmu->max_outstanding = (uint32_t)settings->outstanding_accesses;
     smmu->invalidate = settings->invalidate;
-    smmu->last_outstanding_ns = INT64_MIN;
     smmu->sctlr = PW_SCTLR_M | PW_SCTLR_CFRE | PW_SCTLR_CFIE |
                   (settings->hupcf ? PW_SCTLR_HUPCF : 0) | (settings->stall ? PW_SCTLR_CFCFG : 0);
     smmu->l1_hit_ns = (costs->tlb_l1_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
@@ -270,30 +269,15 @@ bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, pw_tim
 
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns)
 {
-    bool waits = false;
-    while (at_ns < smmu->last_outstanding_ns) {
-        uint32_t num_outstanding = 0;
-        pw_time next_ns = PW_NEVER;
-        for (uint32_t i = 0; i < PW_OUTSTANDING_MAX; i++) {
-            if (smmu->outstanding[i].since_ns > at_ns || smmu->outstanding[i].until_ns <= at_ns)
-                continue;
-            num_outstanding++;
-            if (smmu->outstanding[i].until_ns < next_ns) next_ns = smmu->outstanding[i].until_ns;
-        }
-        if (num_outstanding < smmu->max_outstanding) break;
-        at_ns = next_ns;
-        waits = true;
-    }
-    smmu->counters->outstanding_full += waits;
-    return at_ns;
+    pw_time admitted_ns =
+        pw_occupancy_admit(&smmu->outstanding, 1, smmu->max_outstanding, at_ns);
+    smmu->counters->outstanding_full += admitted_ns > at_ns;
+    return admitted_ns;
 }
 
 void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
 {
-    smmu->outstanding[smmu->next_outstanding].since_ns = since_ns;
-    smmu->outstanding[smmu->next_outstanding].until_ns = until_ns;
-    smmu->next_outstanding = (smmu->next_outstanding + 1) % PW_OUTSTANDING_MAX;
-    smmu->last_outstanding_ns = pw_later(smmu->last_outstanding_ns, until_ns);
+    pw_occupancy_take(&smmu->outstanding, 1, since_ns, until_ns);
 }
 
 void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages)

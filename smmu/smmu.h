@@ -21,6 +21,7 @@
 #include "native/calendar.h"
 #include "native/costs.h"
 #include "native/counters.h"
+#include "native/occupancy.h"
 #include "native/settings.h"
 #include "native/tcache.h"
 #include "native/trace.h"
@@ -29,7 +30,7 @@
 #define PW_FAULTS_KEPT \
     32 /* times of a bank's latest faults: frames may be here before earlier ones */
 #define PW_WALKERS_MAX 16
-#define PW_OUTSTANDING_MAX 256
+#define PW_OUTSTANDING_MAX PW_OCCUPANCY_KEPT
 #define PW_WALK_ACCESSES_MAX 8
 
 /* cdef begin */
@@ -77,11 +78,7 @@ typedef struct {
     pw_calendar walkers[PW_WALKERS_MAX];
     uint32_t num_walkers, max_outstanding;
     int64_t invalidate; /* PW_INVALIDATE_* */
-    struct {
-        pw_time since_ns, until_ns;
-    } outstanding[PW_OUTSTANDING_MAX]; /* ring of stalled accesses */
-    uint32_t next_outstanding;
-    pw_time last_outstanding_ns;
+    pw_occupancy outstanding; /* stalled accesses */
 } pw_smmu;
 
 /* How a translation was found; what it takes follows from that. WALK + n: a walk of n memory

@@ -92,10 +92,11 @@ bool pw_smmu_unit_is_open(pw_translation_unit *unit, uint16_t pdid)
     return pw_smmu_bank(unit->smmu, pdid) != NULL;
 }
 
-static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
-                       uint64_t num_pages)
+static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
+                          uint64_t num_pages)
 {
     pw_smmu_invalidate(base->smmu, pdid, first_page, num_pages);
+    return base->smmu->costs->tlb_invalidate_ns;
 }
 
 static void destroy(pw_translation_unit *base) { free(base); }

@@ -69,9 +69,10 @@ typedef struct {
     pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns);
     void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);
-    /* Shootdown: translations of a range, of a process (PW_ALL_PAGES), all (and pdid 0). */
-    void (*invalidate)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page,
-                       uint64_t num_pages);
+    /* Shootdown: translations of a range, of a process (PW_ALL_PAGES), all (and pdid 0). How long
+     * the OS waits for it, before it lets the page go. */
+    pw_time (*invalidate)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page,
+                          uint64_t num_pages);
     /* The driver is told at at_ns of what will be written; NULL: the unit has no use for it. */
     int (*advise)(pw_translation_unit *unit, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
                   pw_time at_ns);

@@ -1,6 +1,7 @@
 /* The translation units by PW_TRANSLATION_*: how each is made, what goes with it, and what stands
  * in the NIC's memory for it. Sizes of entries are the thesis's [MINI 1.2, 3], but where it says
  * otherwise. */
+#include "smmu/ats/ats.h"
 #include "smmu/mini/mini.h"
 #include "smmu/odp/odp.h"
 #include "smmu/smmu_unit.h"
@@ -42,11 +43,20 @@ static void of_utlb(const pw_settings *settings, pw_nic_memory *out)
     out->process_bytes += settings->num_context_banks * UTLB_DIRECTORY_BYTES;
 }
 
-/* Caches as the SMMU's; the table is in host memory, and there is no NI FIFO. */
+/* Caches as the SMMU's; table and backup ring are in host memory, and there is no NI FIFO. */
 static void of_odp(const pw_settings *settings, pw_nic_memory *out)
 {
     of_smmu(settings, out);
     out->buffer_bytes -= settings->ni_fifo_depth * FIFO_ENTRY_BYTES;
+}
+
+/* The device's cache, and the buffer of blocks that wait. */
+static void of_ats(const pw_settings *settings, pw_nic_memory *out)
+{
+    of_odp(settings, out);
+    out->vmh_bytes = settings->ats_cache_entries * (TRANSLATION_BYTES + VMH_TAG_BYTES);
+    if (settings->ats_while_pending == PW_PENDING_BUFFER)
+        out->buffer_bytes += settings->ats_buffer_blocks * settings->block_bytes;
 }
 
 static void of_mini(const pw_settings *settings, pw_nic_memory *out)
@@ -78,6 +88,8 @@ static const struct {
                              {.has_fault_registers = true, .takes_pairs = true}},
     [PW_TRANSLATION_ODP] = {pw_odp_create, of_odp, {0}},
     [PW_TRANSLATION_NP] = {pw_np_create, of_odp, {0}},
+    [PW_TRANSLATION_ATS] = {pw_ats_create, of_ats, {.needs_timeout = true}},
+    [PW_TRANSLATION_BACKUP_RING] = {pw_backup_ring_create, of_odp, {.needs_timeout = true}},
 };
 
 int pw_translation_begin(const pw_translation_unit *unit, pw_residency *residency,

@@ -301,6 +301,40 @@ static const pw_setting_row rows[] = {
      "the receiver's library advises the driver of a message's destination when it is matched "
      "(ibv_advise_mr)",
      FLAG(odp_prefetch)},
+    {"odp.backup_blocks", "64",
+     "backup-ring: blocks that its ring of pinned buffers holds (assumed: 1 MiB of 16 KiB); 0: none, "
+     "and what arrives for an absent page is dropped",
+     COUNT(odp_backup_blocks, "blocks", 0, 256)},
+
+    /* [ats] */
+    {"ats.cache_entries", "1024",
+     "translations that the device caches, in sets of eight (assumed: no NIC's is published)",
+     COUNT(ats_cache_entries, "entries", 1, 1 * MIB), .power_of_two = 1},
+    {"ats.group_pages", "4",
+     "pages that a page request group asks for at most, from the absent one to the end of its "
+     "transfer (assumed: those of a block)",
+     COUNT(ats_group_pages, "pages", 1, 512)},
+    {"ats.outstanding", "32",
+     "page requests of the device that are not answered yet, at most: Outstanding Page Request "
+     "Allocation, 32 in Linux up to 5.18",
+     COUNT(ats_outstanding, "requests", 1, 256)},
+    {"ats.queue_entries", "2048",
+     "entries of the IOMMU's page request queue, 2048 in Linux for VT-d since 5.19; a group that "
+     "finds no room is answered at once, and comes again",
+     COUNT(ats_queue_entries, "entries", 1, 512 * KIB)},
+    {"ats.handlers", "4",
+     "threads of the OS that bring the pages of groups in (assumed: one a core)",
+     COUNT(ats_handlers, "threads", 1, 16)},
+    {"ats.while_pending", "buffer",
+     "what the receiver does with a block whose page was asked for: buffer: keeps it in its own "
+     "memory; pause: keeps it in the receive engine, which takes nothing else; drop: the source's "
+     "timer brings it again",
+     CHOICE(ats_while_pending, {"buffer", PW_PENDING_BUFFER}, {"pause", PW_PENDING_PAUSE},
+            {"drop", PW_PENDING_DROP})},
+    {"ats.buffer_blocks", "64",
+     "blocks that the receiver's buffer holds while their pages come (assumed: 1 MiB of 16 KiB); "
+     "more are dropped",
+     COUNT(ats_buffer_blocks, "blocks", 0, 256)},
 
     /* [driver] */
     {"driver.variant", "part",

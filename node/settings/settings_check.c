@@ -7,6 +7,7 @@
 #include "node/settings/config.h"
 #include "native/fields.h"
 #include "node/settings/setting_rows.h"
+#include "node/strategies/strategy.h"
 #include "smmu/unit.h"
 
 #define REFUSE(...) return pw_sentence_refuse(reason, PW_ERR_INVALID, __VA_ARGS__)
@@ -163,12 +164,15 @@ static int check_errs(const pw_node_config *config, pw_sentence *reason)
     return PW_OK;
 }
 
-/* NICs of InfiniBand, which the memory strategy chooses. */
+/* NICs that meet absent pages by themselves, which the memory strategy chooses. */
 static int check_odp(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
     const char *memory = config->run.memory;
-    if (strcmp(memory, "odp") != 0 && strcmp(memory, "np-rdma") != 0) return PW_OK;
+    const pw_strategy_ops *strategy = pw_strategy_find(memory);
+    if (!strategy) return PW_OK;
+    const pw_unit_traits traits = pw_translation_traits(strategy->unit);
+    if (traits.has_fault_registers) return PW_OK;
     if (s->stall || !s->hupcf)
         REFUSE("smmu.mode = '%s', smmu.hupcf = %" PRId64 " with run.memory = '%s': that NIC has no "
                "SMMU with fault registers; take smmu.mode = 'terminate' and smmu.hupcf = 1",
@@ -177,6 +181,10 @@ static int check_odp(const pw_node_config *config, pw_sentence *reason)
         REFUSE("ni.interleave = '%s' with run.memory = '%s': only PART is told of packets of two "
                "blocks in turn; take ni.interleave = 'none'",
                name_of("ni.interleave", s->interleave), memory);
+    if (s->timeout_ns < 0 && traits.needs_timeout)
+        REFUSE("run.timeout = none with run.memory = '%s': a block that finds no room is dropped, "
+               "and only a timeout brings it again; set run.timeout",
+               memory);
     return PW_OK;
 }
 

@@ -72,3 +72,21 @@ const pw_strategy_ops pw_strategy_np_rdma = {
     .acquire = acquire_checked,
     .unit = PW_TRANSLATION_NP,
 };
+
+/* Memory strategies `ats` and `backup-ring`: the NIC meets absent pages by itself (smmu/ats/ats.h,
+ * smmu/odp/odp.h). */
+
+const pw_strategy_ops pw_strategy_ats = {
+    .name = "ats",
+    .summary = "PCIe ATS and PRI: the device asks the IOMMU for translations, the OS for pages",
+    .acquire = acquire,
+    .unit = PW_TRANSLATION_ATS,
+};
+
+const pw_strategy_ops pw_strategy_backup_ring = {
+    .name = "backup-ring",
+    .summary = "on-demand paging of an Ethernet NIC: blocks for absent pages go to a pinned ring",
+    .create = create_odp,
+    .acquire = acquire,
+    .unit = PW_TRANSLATION_BACKUP_RING,
+};

@@ -15,7 +15,7 @@
     strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once)        \
         strategy(hybrid) strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all) \
             strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma)        \
-                strategy(utlb) strategy(firehose)
+                strategy(utlb) strategy(firehose) strategy(ats) strategy(backup_ring)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,

@@ -205,11 +205,28 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "odp_invalidations": "entries taken out by the OS",
         "odp_table_peak": "most entries at a time",
         "odp_pending": "accesses during the page's fault",
+        "odp_invalidation_requests": "  requests of the driver for that",
         "odp_prefetches": "prefetches",
         "rnr_nacks": "receiver not ready",
         "rnr_wait_ns": "  sum of the pauses (ns)",
         "sequence_nacks": "gaps that the receiver told of",
         "blocks_gone_back": "blocks sent again behind another",
+    },
+    "blocks for absent pages": {
+        "blocks_kept": "blocks kept until their pages were there",
+        "blocks_kept_ns": "  sum of their waits (ns)",
+    },
+    "PCIe ATS and PRI": {
+        "ats_hits": "hits in the device's cache",
+        "ats_misses": "misses in it",
+        "ats_requests": "translation requests",
+        "ats_groups": "page request groups",
+        "ats_page_requests": "  pages asked for",
+        "ats_pending": "  accesses during a page's request",
+        "ats_requests_held": "  waited for the device's limit",
+        "ats_overflows": "  found the queue full",
+        "ats_wait_ns": "  sum of the waits for pages (ns)",
+        "ats_invalidations": "translations that the OS took back",
     },
     "NP-RDMA": {
         "signature_writes": "pages written to the signature page",
@@ -302,6 +319,8 @@ UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "utlb": ("utlb_misses",),
     "odp": ("l2_misses",),
     "np-rdma": ("l2_misses",),
+    "ats": ("ats_misses",),
+    "backup-ring": ("l2_misses",),
 }
 """Counters of look-ups that a translation unit's own caches did not answer, by run.translation; the
 tables of static hold all there is."""

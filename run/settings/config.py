@@ -29,6 +29,7 @@ from pagewire.node.strategies.native_strategy import unit_of
 from pagewire.r5sched import scheduling
 from pagewire.run.settings.platform_document import read_toml
 from pagewire.run.settings.sections import (
+    AtsConfig,
     DriverConfig,
     FirmwareConfig,
     MemoryBackendConfig,
@@ -66,6 +67,8 @@ TRANSLATION_UNITS: Mapping[str, int] = {
     "odp": int(lib.PW_TRANSLATION_ODP),
     "np-rdma": int(lib.PW_TRANSLATION_NP),
     "utlb": int(lib.PW_TRANSLATION_UTLB),
+    "ats": int(lib.PW_TRANSLATION_ATS),
+    "backup-ring": int(lib.PW_TRANSLATION_BACKUP_RING),
 }
 """What can translate the NI's accesses, as the engine knows it; but for the first three by
 run.memory alone."""
@@ -106,6 +109,7 @@ class Config:
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     mini: MiniConfig = dataclasses.field(default_factory=MiniConfig)
     odp: OdpConfig = dataclasses.field(default_factory=OdpConfig)
+    ats: AtsConfig = dataclasses.field(default_factory=AtsConfig)
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)

@@ -36,7 +36,13 @@ class MiniConfig(Section):
 
 @section("odp")
 class OdpConfig(Section):
-    """How an InfiniBand NIC with on-demand paging meets a page that its table does not have;
+    """How a NIC with on-demand paging meets a page that its table does not have;
+    docs/other-nics.md."""
+
+
+@section("ats")
+class AtsConfig(Section):
+    """PCIe ATS and PRI: the device's cache, its page requests, the OS's queue and threads;
     docs/other-nics.md."""
 
 

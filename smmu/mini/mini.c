@@ -389,17 +389,18 @@ static bool is_open(pw_translation_unit *base, uint16_t pdid)
     return false;
 }
 
-static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
-                       uint64_t num_pages)
+static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
+                          uint64_t num_pages)
 {
     pw_mini *mini = of(base);
-    if (num_pages == 0) return;
+    if (num_pages == 0) return 0;
     pw_shootdown_count(mini->counters, pdid, num_pages);
     uint64_t last_page = first_page + (num_pages - 1); /* of all pages the first is 0 */
     if (mini->vmh.lines)
         pw_line_cache_drop_range(&mini->vmh, pdid, first_page >> mini->line_shift,
                                  last_page >> mini->line_shift);
     pw_vmh_table_forget(&mini->table, pdid, first_page, num_pages);
+    return mini->costs->tlb_invalidate_ns;
 }
 
 static void destroy(pw_translation_unit *base)
@@ -417,7 +418,8 @@ static pw_mini *create(const pw_unit_parts *parts, const pw_translation_ops *ops
     if (!mini) return NULL;
     *mini = (pw_mini){.base = {.ops = ops,
                                .memory = parts->memory,
-                               .receiver = {.is_silent = true},
+                               .receiver = {.is_silent = true,
+                                            .keeps_order = parts->settings->keeps_order},
                                .pinned = &mini->table.pinned},
                       .costs = parts->costs,
                       .settings = parts->settings,

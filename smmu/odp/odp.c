@@ -275,17 +275,41 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
                                          false, access->at_ns, &result->how);
     result->outcome = for_write && !is_ready ? PW_ACCESS_DROPPED : PW_ACCESS_PRESENT;
     result->block_waits = true;
+    result->ready_ns = ready_ns;
     if (!for_write) result->delay_ns += pw_later(ready_ns - access->at_ns, 0);
 }
 
 /* --- invalidation, prefetch --- */
 
-static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
-                       uint64_t num_pages)
+/* Entries of the range go from the table; how many there were. */
+static uint64_t take_out(pw_odp *odp, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
+{
+    uint64_t num_entries = pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
+    pw_smmu_invalidate(odp->base.smmu, pdid, first_page, num_pages);
+    odp->counters->odp_invalidations += num_entries;
+    return num_entries;
+}
+
+/* The IOMMU's alone: the NIC has no table. */
+static pw_time np_invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
+                             uint64_t num_pages)
+{
+    take_out(of(base), pdid, first_page, num_pages);
+    return of(base)->costs->tlb_invalidate_ns;
+}
+
+/* The driver is told before the page goes. Without an entry in the range the NIC need not know of
+ * it. Else the driver asks the NIC to take the entries out, and waits until it says that it has, and
+ * uses them no more [PSI 2.1.1, figure 2.1b]. */
+static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
+                          uint64_t num_pages)
 {
     pw_odp *odp = of(base);
-    odp->counters->odp_invalidations += pw_odp_table_drop(&odp->table, pdid, first_page, num_pages);
-    pw_smmu_invalidate(odp->base.smmu, pdid, first_page, num_pages);
+    uint64_t num_entries = take_out(odp, pdid, first_page, num_pages);
+    if (!num_entries) return odp->costs->tlb_invalidate_ns;
+    odp->counters->odp_invalidation_requests++;
+    return odp->costs->tlb_invalidate_ns + odp->costs->odp_invalidate_ns +
+           (pw_time)num_entries * odp->costs->odp_fault_page_ns;
 }
 
 /* The driver brings the range in and writes the NIC's table; no fault, so no firmware. */
@@ -333,24 +357,35 @@ static int create(const pw_unit_parts *parts, const pw_translation_ops *ops,
     return PW_OK;
 }
 
+static const pw_translation_ops odp_ops = {
+    .access = access_page,
+    .word = pw_smmu_unit_word,
+    .latency_ns = pw_smmu_unit_latency_ns,
+    .open = pw_smmu_unit_open,
+    .is_open = pw_smmu_unit_is_open,
+    .invalidate = invalidate,
+    .advise = advise,
+    .destroy = destroy,
+};
+
 int pw_odp_create(const pw_unit_parts *parts, pw_translation_unit **out)
 {
-    static const pw_translation_ops ops = {
-        .access = access_page,
-        .word = pw_smmu_unit_word,
-        .latency_ns = pw_smmu_unit_latency_ns,
-        .open = pw_smmu_unit_open,
-        .is_open = pw_smmu_unit_is_open,
-        .invalidate = invalidate,
-        .advise = advise,
-        .destroy = destroy,
-    };
     const pw_receiver_rules receiver = {
         .goes_back = true,
         .pause_ns = parts->settings->odp_rnr_ns,
         .own_nacks = 1u << PW_NACK_NOT_READY | 1u << PW_NACK_SEQUENCE,
     };
-    return create(parts, &ops, &receiver, out);
+    return create(parts, &odp_ops, &receiver, out);
+}
+
+int pw_backup_ring_create(const pw_unit_parts *parts, pw_translation_unit **out)
+{
+    const pw_receiver_rules receiver = {
+        .keeps = true,
+        .buffer_blocks = (uint32_t)parts->settings->odp_backup_blocks,
+        .copy_page_ns = parts->costs->backup_copy_page_ns,
+    };
+    return create(parts, &odp_ops, &receiver, out);
 }
 
 int pw_np_create(const pw_unit_parts *parts, pw_translation_unit **out)
@@ -361,7 +396,7 @@ int pw_np_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .latency_ns = pw_smmu_unit_latency_ns,
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
-        .invalidate = invalidate,
+        .invalidate = np_invalidate,
         .destroy = destroy,
     };
     const pw_receiver_rules receiver = {.retries_two_sided = true,

@@ -1,9 +1,13 @@
-/* On-demand paging of InfiniBand NICs (ODP), and NP-RDMA. Translation units whose page table is the
+/* On-demand paging of NICs (ODP: InfiniBand; backup ring: Ethernet), and NP-RDMA. Translation units whose page table is the
  * NIC's own: the driver fills it when the NIC faults, and takes entries out when the OS takes pages
  * away. A fault is slow, since the NIC's firmware reports it and takes the answer. An access to
  * send waits for it. An access to receive cannot wait: the block is dropped, its source is told
  * that the receiver is not ready, and pauses (native/receiver.h). Hits and walks of the table take
  * what the SMMU's take (assumed).
+ *
+ * Backup ring: the same table and fault, on an Ethernet NIC. A block that cannot be written goes to
+ * a ring of pinned buffers, where software finds it and copies it to its place when the page is in.
+ * Without room there it is dropped without a word.
  *
  * NP-RDMA: RDMA without pinned memory on a NIC that cannot fault. The IOMMU maps what is in memory,
  * and follows the OS; everything else it maps to a signature page. What the NIC reads or writes
@@ -11,7 +15,7 @@
  * the other end, which brings the page in; then the block is sent again.
  *
  * Can: faults of one page or of a range, invalidation, prefetch. Cannot: answers foreseen, a limit
- * of the table, an invalidation's cost to the program that unmaps. One NI, one thread at a time. */
+ * of the table. One NI, one thread at a time. */
 #ifndef PW_SMMU_ODP_ODP_H
 #define PW_SMMU_ODP_ODP_H
 #include "native/page_leaves.h"
@@ -43,6 +47,7 @@ uint64_t pw_odp_table_drop(pw_odp_table *table, uint16_t pdid, uint64_t first_pa
 #define PW_ODP_FAULT_PAGES_MAX 1024
 
 int pw_odp_create(const pw_unit_parts *parts, pw_translation_unit **out);
+int pw_backup_ring_create(const pw_unit_parts *parts, pw_translation_unit **out);
 int pw_np_create(const pw_unit_parts *parts, pw_translation_unit **out);
 
 #endif

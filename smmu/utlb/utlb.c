@@ -44,13 +44,14 @@ static void fetch(pw_utlb *utlb, uint16_t pdid, uint64_t page, uint64_t num_furt
     }
 }
 
-static void invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
-                       uint64_t num_pages)
+static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
+                          uint64_t num_pages)
 {
     pw_shootdown_count(of(base)->counters, pdid, num_pages);
     of(base)->counters->translations_dropped +=
         pdid == 0 ? pw_tcache_invalidate_all(of(base)->entries)
                   : pw_tcache_invalidate_range(of(base)->entries, pdid, first_page, num_pages);
+    return base->smmu->costs->tlb_invalidate_ns;
 }
 
 /* What the translation takes, and how it was found. is_present: the page has an entry; num_further:
