@@ -32,7 +32,9 @@ from pagewire.run.settings.config import Config, load
 from pagewire.run.settings.platform import Platform
 from pagewire.run.settings.platform import load as load_platform
 
-MEMORIES = ("part", "pretouch", "hybrid", "pin", "ideal", "odp", "np-rdma")
+MEMORIES = (
+    "part", "pretouch", "hybrid", "pin", "ideal", "odp", "np-rdma", "ats", "backup-ring",
+)  # fmt: skip
 """Strategies of which nothing is kept between two transfers."""
 NODES_MAX = 64
 PROCESSES_MAX = int(lib.PW_CHANNEL_PAGES)

@@ -42,17 +42,17 @@ typedef struct {
     int64_t miss_fill_ns;  /* the thread finds the entries and fills the slot */
     int64_t miss_pin_fixed_ns;
     int64_t miss_pin_page_ns;
-    int64_t odp_fault_ns;      /* on-demand paging: a fault of the NIC for one page */
-    int64_t odp_fault_page_ns; /* each page more; each entry that is taken out */
-    int64_t odp_invalidate_ns; /* the driver has the NIC take entries out, and waits */
+    int64_t odp_fault_ns;        /* on-demand paging: a fault of the NIC for one page */
+    int64_t odp_fault_page_ns;   /* each page more; each entry that is taken out */
+    int64_t odp_invalidate_ns;   /* the driver has the NIC take entries out, and waits */
     int64_t backup_copy_page_ns; /* software copies a page from the backup ring */
-    int64_t ats_lookup_ns;     /* PCIe ATS: in the device's cache */
-    int64_t ats_message_ns;    /* one way between device and IOMMU */
-    int64_t ats_wakeup_ns;     /* interrupt, or work queued, until the thread runs */
-    int64_t ats_entry_ns;      /* the thread reads an entry of the queue */
-    int64_t ats_response_ns;   /* the handler answers a group */
-    int64_t ats_invalidate_ns; /* the OS waits for the IOMMU; more for the device */
-    int64_t np_check_ns;       /* NP-RDMA: software compares the versions of a transfer's pages */
+    int64_t ats_lookup_ns;       /* PCIe ATS: in the device's cache */
+    int64_t ats_message_ns;      /* one way between device and IOMMU */
+    int64_t ats_wakeup_ns;       /* interrupt, or work queued, until the thread runs */
+    int64_t ats_entry_ns;        /* the thread reads an entry of the queue */
+    int64_t ats_response_ns;     /* the handler answers a group */
+    int64_t ats_invalidate_ns;   /* the OS waits for the IOMMU; more for the device */
+    int64_t np_check_ns;         /* NP-RDMA: software compares the versions of a transfer's pages */
     int64_t handler_ns;
     int64_t tasklet_other_ns;
     int64_t page_in_fixed_ns;

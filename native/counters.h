@@ -79,15 +79,15 @@ typedef struct {
     uint64_t blocks_gone_back;                  /* sent again because one before them was */
     uint64_t signature_writes, signature_reads; /* NP-RDMA: pages met that were not there */
     uint64_t blocks_missed, two_sided_retries;  /* as seen at the source of the data */
-    uint64_t blocks_kept;    /* that waited for their pages at the destination */
-    int64_t blocks_kept_ns;  /* sum of their waits */
-    uint64_t ats_hits, ats_misses, ats_requests; /* device's cache; translation requests */
+    uint64_t blocks_kept;                       /* that waited for their pages at the destination */
+    int64_t blocks_kept_ns;                     /* sum of their waits */
+    uint64_t ats_hits, ats_misses, ats_requests;         /* device's cache; translation requests */
     uint64_t ats_groups, ats_page_requests, ats_pending; /* accesses to a page that was asked for */
     uint64_t ats_requests_held; /* groups that waited for the device's own limit */
     uint64_t ats_overflows;     /* groups that the queue had no room for */
     uint64_t ats_invalidations; /* translations of the device that the OS took back */
     int64_t ats_wait_ns;        /* sum, from an access to an absent page until its translation */
-    uint64_t table_full;                        /* times the transaction table had no free entry */
+    uint64_t table_full;        /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
         lookahead_misses; /* answers foreseen, and how many came at another time */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;

@@ -403,8 +403,8 @@ static bool keep_block(pw_ni *ni, pw_passage *way)
     const pw_receiver_rules *rules = &ni->translation->receiver;
     pw_time since_ns = way->arrival.end_ns, next_ns;
     pw_time until_ns = pw_later(way->ready_ns, since_ns);
-    bool has_room = rules->pauses ||
-                    pw_occupancy_count(&ni->kept, since_ns, &next_ns) < rules->buffer_blocks;
+    bool has_room =
+        rules->pauses || pw_occupancy_count(&ni->kept, since_ns, &next_ns) < rules->buffer_blocks;
     if (!has_room) return false;
     pw_time copy_ns = rules->copy_page_ns * way->num_missing;
     if (copy_ns) until_ns = pw_calendar_book(&ni->copier, until_ns, copy_ns) + copy_ns;

@@ -77,7 +77,7 @@ typedef struct {
     bool has_engine;  /* the receive engine took it */
     pw_time ready_ns; /* dropped: its pages are there from then on, if the unit knows */
     uint32_t num_missing; /* pages of which the NI has no translation yet */
-    bool granted;     /* translated already, as its source knows */
+    bool granted;         /* translated already, as its source knows */
     /* its pages: */
     uint64_t first_page;
     uint32_t num_pages, num_absent;

@@ -269,8 +269,7 @@ bool pw_smmu_is_blocked(const pw_smmu *smmu, const pw_context_bank *bank, pw_tim
 
 pw_time pw_smmu_admit(pw_smmu *smmu, pw_time at_ns)
 {
-    pw_time admitted_ns =
-        pw_occupancy_admit(&smmu->outstanding, 1, smmu->max_outstanding, at_ns);
+    pw_time admitted_ns = pw_occupancy_admit(&smmu->outstanding, 1, smmu->max_outstanding, at_ns);
     smmu->counters->outstanding_full += admitted_ns > at_ns;
     return admitted_ns;
 }

@@ -77,7 +77,7 @@ typedef struct {
     pw_time l1_hit_ns, l2_hit_ns;
     pw_calendar walkers[PW_WALKERS_MAX];
     uint32_t num_walkers, max_outstanding;
-    int64_t invalidate; /* PW_INVALIDATE_* */
+    int64_t invalidate;       /* PW_INVALIDATE_* */
     pw_occupancy outstanding; /* stalled accesses */
 } pw_smmu;
 

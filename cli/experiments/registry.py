@@ -8,6 +8,7 @@ from pagewire.cli.experiments import (
     mini_caches,
     mini_memory,
     mini_ratios,
+    page_requests,
     part_apps,
     part_breakdown,
     part_hybrid,
@@ -96,6 +97,9 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         ("reuse", "memory strategies over how often a buffer is used", rivals.reuse, ONCE),
         ("churn", "memory strategies when each message has new memory", rivals.churn, ONCE),
         ("memory", "memory strategies with more memory in use than there is", rivals.memory, ONCE),
+        ("ats", "PCIe ATS and PRI over the range of each assumed cost", page_requests.ats, ONCE),
+        ("ring", "blocks for absent pages by the room for them: the cold ring",
+         page_requests.ring, ONCE),
     ),
     "mini": (
         ("table1.1", "memory of the NIC, by part and translation unit",

@@ -302,7 +302,8 @@ static const pw_setting_row rows[] = {
      "(ibv_advise_mr)",
      FLAG(odp_prefetch)},
     {"odp.backup_blocks", "64",
-     "backup-ring: blocks that its ring of pinned buffers holds (assumed: 1 MiB of 16 KiB); 0: none, "
+     "backup-ring: blocks that its ring of pinned buffers holds (assumed: 1 MiB of 16 KiB); 0: "
+     "none, "
      "and what arrives for an absent page is dropped",
      COUNT(odp_backup_blocks, "blocks", 0, 256)},
 
@@ -316,10 +317,10 @@ static const pw_setting_row rows[] = {
      COUNT(ats_group_pages, "pages", 1, 512)},
     {"ats.outstanding", "32",
      "page requests of the device that are not answered yet, at most: Outstanding Page Request "
-     "Allocation, 32 in Linux up to 5.18",
+     "Allocation, 32 in Linux for AMD's IOMMU",
      COUNT(ats_outstanding, "requests", 1, 256)},
     {"ats.queue_entries", "2048",
-     "entries of the IOMMU's page request queue, 2048 in Linux for VT-d since 5.19; a group that "
+     "entries of the IOMMU's page request queue, 2048 in Linux for VT-d since 2022; a group that "
      "finds no room is answered at once, and comes again",
      COUNT(ats_queue_entries, "entries", 1, 512 * KIB)},
     {"ats.handlers", "4",

@@ -44,8 +44,8 @@ static pw_time request_ns(pw_ats *ats, uint16_t pdid, uint64_t page, bool is_pre
     uint32_t how;
     pw_time way_ns = ats->costs->ats_message_ns;
     ats->counters->ats_requests++;
-    return 2 * way_ns + pw_smmu_translate(ats->base.smmu, pdid, page, is_present, false,
-                                          at_ns + way_ns, &how);
+    return 2 * way_ns +
+           pw_smmu_translate(ats->base.smmu, pdid, page, is_present, false, at_ns + way_ns, &how);
 }
 
 /* --- page requests --- */
@@ -117,8 +117,8 @@ static int ask_for_pages(pw_ats *ats, const pw_residency *residency, const pw_ac
     if (work_ns < 0) return (int)work_ns;
     pw_time absent_ns = access->at_ns + costs->ats_lookup_ns;
     absent_ns += request_ns(ats, access->pdid, access->page, false, absent_ns);
-    pw_time queued_ns = enqueue(ats, access->pdid, access->page, (uint32_t)num_pages, absent_ns,
-                                &sent_ns);
+    pw_time queued_ns =
+        enqueue(ats, access->pdid, access->page, (uint32_t)num_pages, absent_ns, &sent_ns);
     pw_time read_ns = run(ats, &ats->reader, queued_ns, (pw_time)num_pages * costs->ats_entry_ns);
     pw_time done_ns =
         run(ats, next_handler(ats, read_ns), read_ns, work_ns + costs->ats_response_ns);
@@ -186,8 +186,7 @@ static void access_page(pw_translation_unit *base, pw_residency *residency, cons
     if (access->is_translated) return;
     result->block_waits = true;
     if (result->outcome == PW_ACCESS_PRESENT) {
-        result->delay_ns =
-            translate(ats, access->pdid, access->page, access->at_ns, &result->how);
+        result->delay_ns = translate(ats, access->pdid, access->page, access->at_ns, &result->how);
         return;
     }
     ats->counters->ats_pending += is_pending;

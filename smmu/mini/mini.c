@@ -416,15 +416,15 @@ static pw_mini *create(const pw_unit_parts *parts, const pw_translation_ops *ops
 {
     pw_mini *mini = malloc(sizeof *mini);
     if (!mini) return NULL;
-    *mini = (pw_mini){.base = {.ops = ops,
-                               .memory = parts->memory,
-                               .receiver = {.is_silent = true,
-                                            .keeps_order = parts->settings->keeps_order},
-                               .pinned = &mini->table.pinned},
-                      .costs = parts->costs,
-                      .settings = parts->settings,
-                      .counters = parts->counters,
-                      .lookup_ns = parts->costs->vmh_lookup_ns};
+    *mini = (pw_mini){
+        .base = {.ops = ops,
+                 .memory = parts->memory,
+                 .receiver = {.is_silent = true, .keeps_order = parts->settings->keeps_order},
+                 .pinned = &mini->table.pinned},
+        .costs = parts->costs,
+        .settings = parts->settings,
+        .counters = parts->counters,
+        .lookup_ns = parts->costs->vmh_lookup_ns};
     pw_vmh_table_init(&mini->table, parts->memory, parts->counters, NULL, 0);
     return mini;
 }

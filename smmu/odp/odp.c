@@ -299,8 +299,8 @@ static pw_time np_invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t 
 }
 
 /* The driver is told before the page goes. Without an entry in the range the NIC need not know of
- * it. Else the driver asks the NIC to take the entries out, and waits until it says that it has, and
- * uses them no more [PSI 2.1.1, figure 2.1b]. */
+ * it. Else the driver asks the NIC to take the entries out, and waits until it says that it has,
+ * and uses them no more [PSI 2.1.1, figure 2.1b]. */
 static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                           uint64_t num_pages)
 {

@@ -1,9 +1,9 @@
-/* On-demand paging of NICs (ODP: InfiniBand; backup ring: Ethernet), and NP-RDMA. Translation units whose page table is the
- * NIC's own: the driver fills it when the NIC faults, and takes entries out when the OS takes pages
- * away. A fault is slow, since the NIC's firmware reports it and takes the answer. An access to
- * send waits for it. An access to receive cannot wait: the block is dropped, its source is told
- * that the receiver is not ready, and pauses (native/receiver.h). Hits and walks of the table take
- * what the SMMU's take (assumed).
+/* On-demand paging of NICs (ODP: InfiniBand; backup ring: Ethernet), and NP-RDMA. Translation units
+ * whose page table is the NIC's own: the driver fills it when the NIC faults, and takes entries out
+ * when the OS takes pages away. A fault is slow, since the NIC's firmware reports it and takes the
+ * answer. An access to send waits for it. An access to receive cannot wait: the block is dropped,
+ * its source is told that the receiver is not ready, and pauses (native/receiver.h). Hits and walks
+ * of the table take what the SMMU's take (assumed).
  *
  * Backup ring: the same table and fault, on an Ethernet NIC. A block that cannot be written goes to
  * a ring of pinned buffers, where software finds it and copies it to its place when the page is in.

@@ -26,7 +26,7 @@ from pagewire.native.settings import ConfigError
 IN_PROCESS = (
     *("part-err", "part-hybrid", "part-processes", *(f"part-fig{i}" for i in range(9, 16))),
     *(f"psi-fig4.{i}" for i in range(1, 8)),
-    *("psi-table4.1", "r5-fig3.8", "r5-livelock"),
+    *("psi-table4.1", "r5-fig3.8", "r5-livelock", "rivals-ats", "rivals-ring"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
     *(f"r5-fig5.{i}-{i + 1}" for i in range(1, 13, 2)),
     *("mini-table1.1", *(f"mini-fig4.{i}" for i in range(1, 5))),
@@ -298,12 +298,31 @@ def test_hybrid_is_part_below_its_threshold_and_pretouch_above(results):
     assert len({row["all"] for row in rows}) == len(rows)
 
 
+<<<<<<< HEAD
 def test_processes_share_link_and_driver_and_do_not_wait_for_a_fault_of_another(results):
     two, four = results["part-processes"].rows
     for row in (two, four):
         assert row["others_us"] < row["none_us"] < row["faulting_us"] < row["all_us"]
     assert two["none_us"] < four["others_us"] and two["faulting_us"] < four["faulting_us"]
     assert four["fifo_pushed"] == 2 * two["fifo_pushed"] and four["timeouts"] == 0
+=======
+def test_each_assumed_cost_of_page_requests_has_its_share(results):
+    rows = {row["costs"]: row for row in results["rivals-ats"].rows}
+    assumed, least, most = (
+        rows[f"all {how}"]["us_4096"] for how in ("as assumed", "at the least", "at the most")
+    )
+    assert least < assumed < most
+    more_ns = (30_000 - quick().platform().costs.ats_wakeup_ns) * 2  # reader and handler
+    assert (rows["ats_wakeup 30000 ns"]["us_4096"] - assumed) * 1e3 == pytest.approx(more_ns)
+    assert len(rows) == 2 * 5 + 3
+
+
+def test_blocks_without_room_wait_for_the_timeout(results):
+    rows = results["rivals-ring"].rows
+    for memory in ("ats", "backup-ring"):
+        assert rows[0][f"dropped_{memory}"] > 0 == rows[-1][f"dropped_{memory}"]
+        assert rows[0][f"us_{memory}"] > 2 * rows[-1][f"us_{memory}"]
+>>>>>>> aef7680 (docs, cli, tests: Show ats and backup-ring beside the other NICs)
 
 
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}

@@ -78,6 +78,12 @@ def of_odp(total, *counters, none_of=()):
          lambda total: of_odp(total, "odp_faults", "odp_prefetches")),
         (2, ["--memory", "np-rdma"],
          lambda total: of_odp(total, "two_sided_retries", none_of=("odp_faults",))),
+        (2, ["--memory", "ats"],
+         lambda total: of_odp(total, "ats_groups", "ats_hits", "blocks_kept")),
+        (2, ["--memory", "ats", "--set", "ats.while_pending=pause", *FABRIC],
+         lambda total: of_odp(total, "ats_groups", "blocks_kept", none_of=("blocks_dropped",))),
+        (2, ["--memory", "backup-ring", "--set", "odp.backup_blocks=1"],
+         lambda total: of_odp(total, "odp_faults", "blocks_kept", none_of=("rnr_nacks",))),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else None,
 )  # fmt: skip

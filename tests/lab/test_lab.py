@@ -105,7 +105,9 @@ def test_policy_that_raises_is_named_and_the_next_transfer_works():
     assert lab.write(4096).latency_ns == Lab().write(4096).latency_ns
 
 
-@pytest.mark.parametrize("memory", ["part", "pretouch", "pin", "ideal", "odp", "np-rdma"])
+@pytest.mark.parametrize(
+    "memory", ["part", "pretouch", "pin", "ideal", "odp", "np-rdma", "ats", "backup-ring"]
+)
 def test_every_memory_moves_the_bytes(memory):
     lab = Lab(memory=memory)
     outcome = lab.write("64KiB", absent="all", source_absent=[3])

@@ -190,7 +190,7 @@ def test_interleaving_is_refused_with_accesses_that_wait(other):
     assert "take ni.interleave = 'none'" in message
 
 
-@pytest.mark.parametrize("memory", ["odp", "np-rdma"])
+@pytest.mark.parametrize("memory", ["odp", "np-rdma", "ats", "backup-ring"])
 @pytest.mark.parametrize("other", ["smmu.mode=stall", "smmu.hupcf=0", "ni.interleave=packet"])
 def test_unit_that_does_not_interrupt_is_refused_with_ways_of_interrupts(memory, other):
     assert other.partition("=")[0] in refused(f"run.memory={memory}", other)

@@ -115,7 +115,10 @@ def test_histograms_hold_all_that_was_counted(run):
     )
 
 
-@pytest.mark.parametrize("memory", ["odp", "np-rdma"])
+COUNTED_BY = {"odp": "odp_faults", "np-rdma": "pages_paged_in", "ats": "ats_groups"}
+
+
+@pytest.mark.parametrize("memory", COUNTED_BY)
 def test_faults_of_units_that_page_in_have_times_and_pages(tmp_path, memory):
     (tmp_path / "program.py").write_text(PROGRAM)
     words = ("--quiet", "--memory", memory, f"{tmp_path}/program.py")
@@ -123,7 +126,7 @@ def test_faults_of_units_that_page_in_have_times_and_pages(tmp_path, memory):
     assert report["totals"]["pages_paged_in"] > 60
     for rank in report["ranks"]:
         # Each brings in the pages of a range, or the page itself.
-        counted = rank["odp_faults"] if memory == "odp" else rank["pages_paged_in"]
+        counted = rank[COUNTED_BY[memory]]
         assert sum(rank["fault_times"]["bins"]) == counted
         assert sum(rank["fault_pages"]["faults"].values()) == counted
 

@@ -144,6 +144,19 @@ def test_invalidation_takes_entries_out_and_the_next_access_faults() -> None:
     assert pair.counters(1).odp_faults == 3
 
 
+def test_invalidation_waits_for_the_nic_when_it_has_an_entry() -> None:
+    pair = odp_pair()
+    source, destination = resident(BLOCK)
+    write(pair, source, destination)
+    c = pair.costs
+    shootdown = (pair.nis[1], PDID, destination.first_page, 2)
+    in_nic_ns = c.odp_invalidate_ns + 2 * c.odp_fault_page_ns
+    assert lib.pw_ni_invalidate(*shootdown) == c.tlb_invalidate_ns + in_nic_ns
+    assert lib.pw_ni_invalidate(*shootdown) == c.tlb_invalidate_ns  # it has none any more
+    receiver = pair.counters(1)
+    assert (receiver.odp_invalidation_requests, receiver.odp_invalidations) == (1, 2)
+
+
 def test_page_that_the_os_took_is_no_page_of_the_nic_any_more() -> None:
     pair = odp_pair()
     source, destination = resident(BLOCK)
@@ -264,9 +277,23 @@ def test_physical_order_of_bursts_changes_no_virtual_time() -> None:
     assert len(times) == 1
 
 
+UNITS = [
+    lib.PW_TRANSLATION_ODP,
+    lib.PW_TRANSLATION_NP,
+    lib.PW_TRANSLATION_ATS,
+    lib.PW_TRANSLATION_BACKUP_RING,
+]
 VALUES = st.fixed_dictionaries(
     {
-        "translation": st.sampled_from([lib.PW_TRANSLATION_ODP, lib.PW_TRANSLATION_NP]),
+        "translation": st.sampled_from(UNITS),
+        "odp_backup_blocks": st.sampled_from([0, 1, 64]),
+        "ats_group_pages": st.sampled_from([1, 4, 512]),
+        "ats_outstanding": st.sampled_from([1, 3, 32]),
+        "ats_queue_entries": st.sampled_from([1, 5, 2048]),
+        "ats_cache_entries": st.sampled_from([1, 16, 1024]),
+        "ats_handlers": st.integers(1, 4),
+        "ats_while_pending": st.integers(0, 2),
+        "ats_buffer_blocks": st.sampled_from([0, 1, 64]),
         "window_blocks": st.integers(1, 8),
         "timeout_ns": st.sampled_from([20_000, 100_000, 1_000_000]),
         "odp_rnr_ns": st.sampled_from([1_000, 10_000, 640_000, 3_000_000]),
