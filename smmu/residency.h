@@ -45,6 +45,13 @@ static inline bool pw_residency_is_present(const pw_residency *walk, uint64_t pa
     return page - walk->first_page < walk->num_pages &&
            walk->state[page - walk->first_page] == PW_PAGE_PRESENT;
 }
+/* Does it show the page absent, or write-protected, so that page-in helps? No probe. */
+static inline bool pw_residency_is_absent(const pw_residency *walk, uint64_t page)
+{
+    if (page - walk->first_page >= walk->num_pages) return false;
+    uint8_t state = walk->state[page - walk->first_page];
+    return state == PW_PAGE_ABSENT || state == PW_PAGE_WRITE_PROTECTED;
+}
 /* Probe again before the next use: the OS may have changed the mapping. */
 static inline void pw_residency_forget(pw_residency *walk) { walk->num_pages = 0; }
 #endif

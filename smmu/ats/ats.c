@@ -51,7 +51,7 @@ static pw_time request_ns(pw_ats *ats, uint16_t pdid, uint64_t page, bool is_pre
 /* --- page requests --- */
 
 /* Pages from this one on that the transfer needs and that are absent: a group, as far as the device
- * may ask and the queue could ever take. */
+ * may ask, and the queue could ever take. */
 static uint64_t num_in_group(const pw_ats *ats, const pw_residency *residency,
                              const pw_access *access)
 {
@@ -60,7 +60,7 @@ static uint64_t num_in_group(const pw_ats *ats, const pw_residency *residency,
     if (most > settings->ats_outstanding) most = settings->ats_outstanding;
     if (most > settings->ats_queue_entries) most = settings->ats_queue_entries;
     while (count < most && access->page + (uint64_t)count < access->end_page &&
-           !pw_residency_is_present(residency, access->page + (uint64_t)count))
+           pw_residency_is_absent(residency, access->page + (uint64_t)count))
         count++;
     return (uint64_t)count;
 }
