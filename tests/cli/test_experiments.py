@@ -298,14 +298,14 @@ def test_hybrid_is_part_below_its_threshold_and_pretouch_above(results):
     assert len({row["all"] for row in rows}) == len(rows)
 
 
-<<<<<<< HEAD
 def test_processes_share_link_and_driver_and_do_not_wait_for_a_fault_of_another(results):
     two, four = results["part-processes"].rows
     for row in (two, four):
         assert row["others_us"] < row["none_us"] < row["faulting_us"] < row["all_us"]
     assert two["none_us"] < four["others_us"] and two["faulting_us"] < four["faulting_us"]
     assert four["fifo_pushed"] == 2 * two["fifo_pushed"] and four["timeouts"] == 0
-=======
+
+
 def test_each_assumed_cost_of_page_requests_has_its_share(results):
     rows = {row["costs"]: row for row in results["rivals-ats"].rows}
     assumed, least, most = (
@@ -322,7 +322,6 @@ def test_blocks_without_room_wait_for_the_timeout(results):
     for memory in ("ats", "backup-ring"):
         assert rows[0][f"dropped_{memory}"] > 0 == rows[-1][f"dropped_{memory}"]
         assert rows[0][f"us_{memory}"] > 2 * rows[-1][f"us_{memory}"]
->>>>>>> aef7680 (docs, cli, tests: Show ats and backup-ring beside the other NICs)
 
 
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}
