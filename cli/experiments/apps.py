@@ -168,7 +168,9 @@ def process_grid(num_ranks: int) -> tuple[int, int]:
 
 def _start_lammps(path: str, sizes: list[int], _: int, folder: pathlib.Path) -> Program:
     num_cells, num_steps = sizes
-    return Program("native", path, lammps.melt_words(folder, num_cells, num_steps))
+    words = lammps.water_words(folder, num_cells, num_steps)
+    # Threads that wait for work would take the cores of the others.
+    return Program("native", "env", ("OMP_WAIT_POLICY=passive", path, *words))
 
 
 def _start_hpl(path: str, sizes: list[int], num_ranks: int, folder: pathlib.Path) -> Program:
@@ -236,9 +238,10 @@ class RealApp(App):
 REAL_APPS: Mapping[str, App] = {
     "lammps": RealApp(
         "LAMMPS",
-        ("cells=6 steps=10", "cells=20 steps=100", "cells=40 steps=100"),
-        "one melt for all ranks (4 atoms a cell, 32000 by default); the paper does not "
-        "give its size, --full takes 256000 atoms.",
+        ("cells=6 steps=5*ranks", "cells=22 steps=10*ranks", "cells=22 steps=100*ranks"),
+        "cells^3 molecules of water for all ranks (31,944 atoms by default), with PPPM and SHAKE, "
+        "4 threads a process; the paper gives neither input nor size. --full takes its 100 steps "
+        "a process.",
         False,
         APPS["lammps"].rate_unit,
         read_lammps,

@@ -105,8 +105,8 @@ CONDITIONS: Mapping[str, Sequence[Condition]] = {
     "part-table3-fresh": _of_application(about(3.12, "GFLOP/s")),
     "part-table4": _of_application(about(0.11, "GFLOP/s")),
     "part-table5": [
-        Condition(f"{app}: {what} a step and rank", about(number, unit),
-                  "table over steps and processes [PART table 5]", at(key, app=app))
+        Condition(f"{app}: {what} a step and rank, 16 ranks", about(number, unit),
+                  "table over steps and processes [PART table 5]", at(key, app=app, ranks=16))
         for app in ("lammps", "LAMMPS")
         for what, number, unit, key in (
             ("sends", 82, "", "calls_a_step"),

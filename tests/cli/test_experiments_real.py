@@ -119,4 +119,7 @@ def test_table_of_lammps_itself(monkeypatch):
     assert result.rows[2]["handlers"] == 0 < result.rows[3]["handlers"]
     assert result.varied["run.compute"] == "replay"
     assert result.title == "LAMMPS: pre-touch against PART"
-    assert any("LAMMPS cells=6 steps=10" in note for note in result.notes)
+    assert any("LAMMPS cells=6 steps=5*ranks" in note for note in result.notes)
+    (sends,) = part_apps.table_5(options()).rows  # of a run that is there already
+    assert sends["calls_a_step"] == sends["calls"] / (10 * 2) > 12, "a melt sends 12 times"
+    assert sends["mib_a_step"] == pytest.approx(sends["calls_mib"] / (10 * 2))

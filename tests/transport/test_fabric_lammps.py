@@ -46,6 +46,8 @@ run             50
 def words_of(case: str, folder: pathlib.Path) -> tuple[str, ...]:
     if case == "melt":
         return lammps.melt_words(folder, NUM_CELLS, NUM_STEPS)
+    if case == "water":
+        return lammps.water_words(folder, 6, NUM_STEPS)
     path = folder / "eam.in"
     path.write_text(EAM)
     return ("-in", str(path), "-log", "none")
@@ -86,7 +88,7 @@ def over_the_provider(
 
 @pytest.mark.parametrize("memory", ["part", "pretouch"])
 @pytest.mark.parametrize("num_ranks", [2, 4])
-@pytest.mark.parametrize("case", ["melt", "eam"])
+@pytest.mark.parametrize("case", ["melt", "eam", "water"])
 def test_thermo_output_is_the_plain_runs_digit_for_digit(case, num_ranks, memory, folder):
     done = over_the_provider(case, num_ranks, folder, "--quiet", "--memory", memory)
     lines = thermo(done.stdout)
@@ -108,6 +110,15 @@ def test_energies_are_the_bundled_apps(folder):
     assert [row[0] for row in of_lammps] == [row[0] for row in of_app]
     for theirs, ours in zip(of_lammps, of_app, strict=True):
         assert theirs[3] == pytest.approx(ours[3], abs=2e-3)
+
+
+def test_water_is_rigid_and_its_electrostatics_are_long_range(folder):
+    done = over_the_provider("water", 2, folder, "--quiet")
+    assert "216 = # of frozen angles" in done.stdout
+    assert re.search(r"^PPPM\S* initialization", done.stdout, flags=re.MULTILINE)
+    assert f"2 MPI tasks x {lammps.NUM_THREADS} OpenMP threads" in done.stdout
+    energies = [float(line.split()[4]) for line in thermo(done.stdout)[1:]]
+    assert all(-130 < energy / 648 < 0 for energy in energies), "kcal/mol an atom"
 
 
 def test_the_launchers_own_command_of_the_wheel_runs_too(folder):
