@@ -33,8 +33,9 @@ from pagewire.run.settings.platform import Platform
 from pagewire.run.settings.platform import load as load_platform
 
 MEMORIES = (
-    "part", "pretouch", "hybrid", "pin", "ideal", "odp", "np-rdma", "ats", "backup-ring",
-)  # fmt: skip
+    *("part", "pretouch", "hybrid", "pin", "kernel", "ideal", "odp", "np-rdma", "ats"),
+    "backup-ring",
+)
 """Strategies of which nothing is kept between two transfers."""
 NODES_MAX = 64
 PROCESSES_MAX = int(lib.PW_CHANNEL_PAGES)

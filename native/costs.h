@@ -27,6 +27,9 @@ typedef struct {
     int64_t ni_send_ns;
     int64_t ni_receive_ns;
     int64_t receive_engine_mbps; /* memory side of either engine */
+    int64_t zdma_channels;
+    int64_t zdma_packet_bytes; /* payload of a packet */
+    int64_t zdma_outstanding;  /* packets of a channel without a response */
     int64_t smmu_clock_ps;
     int64_t tlb_l1_hit_clocks;
     int64_t tlb_l2_hit_clocks;
@@ -68,8 +71,9 @@ typedef struct {
     int64_t mailbox_read_ns;
     int64_t mpi_call_ns;
     int64_t poll_ns;
-    int64_t clock_read_ns; /* the program reads the virtual clock */
-    int64_t lookup_ns;     /* of a memory strategy, in what it keeps of buffers */
+    int64_t clock_read_ns;  /* the program reads the virtual clock */
+    int64_t system_call_ns; /* into the kernel and back, with a look at what is asked for */
+    int64_t lookup_ns;      /* of a memory strategy, in what it keeps of buffers */
     int64_t nodes_per_qfdb;
     int64_t atomic_decode_ns; /* Unimem's atomic service: a request decoded and checked */
     int64_t atomic_lookup_ns; /* in its software MMU */

@@ -50,6 +50,9 @@
 #define PW_INTERLEAVE_NONE 0   /* blocks of a transfer leave one after the other */
 #define PW_INTERLEAVE_PACKET 1 /* packets of two outstanding blocks take turns on the link */
 
+#define PW_ENGINE_FRDMA 0 /* the R5's firmware [R5] */
+#define PW_ENGINE_ZDMA 1  /* the node's own DMA engine, before it [PSI 1.3.2] */
+
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
@@ -121,6 +124,7 @@ typedef struct {
     int64_t read_buffer_requests;
     int64_t read_retry_ns; /* 0: when a channel becomes free */
     int64_t mailbox_entries;
+    int64_t engine;                /* PW_ENGINE_* */
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */

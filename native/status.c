@@ -20,10 +20,12 @@ static const status statuses[] = {
            "the protection domain, key, bounds or mapping forbids the access; write only to "
            "writable memory, inside of what the peer has registered"),
     STATUS(PW_ERR_HOST, "a system call of the host failed"),
-    STATUS(PW_ERR_UNRECOVERABLE,
-           "nothing configured can bring the block through: every attempt of it failed, or its "
-           "page cannot be had; raise run.timeout if it is below a block's round trip (some us), "
-           "and allow ERRs (run.err)"),
+    STATUS(
+        PW_ERR_UNRECOVERABLE,
+        "nothing configured can bring the block through: every attempt of it failed, or its "
+        "page cannot be had; raise run.timeout if it is below a block's round trip (some us), "
+        "and allow ERRs (run.err); ni.engine = zdma sends nothing again, after a page fault or a "
+        "loss: touch or pin buffers (run.memory = pretouch or pin), or take frdma"),
     STATUS(PW_ERR_DEADLOCK,
            "a read request keeps the acknowledgements behind it from being read; set "
            "firmware.read_mailbox to separate, or raise firmware.read_buffer_requests"),

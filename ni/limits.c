@@ -39,6 +39,7 @@ static const limit of_settings[] = {
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),
     SETTING(err_by, PW_ERRS_BY_LIBRARY, PW_ERRS_BY_HOST),
     SETTING(err_after, PW_ERR_AFTER_RUN, PW_ERR_AFTER_PAGE),
+    SETTING(engine, PW_ENGINE_FRDMA, PW_ENGINE_ZDMA),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
     SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),
     SETTING(parallel_walks, 1, PW_WALKERS_MAX),
@@ -93,6 +94,8 @@ static const limit of_costs[] = {
     COST(walk_accesses, 1, PW_WALK_ACCESSES_MAX), COST(packetizer_writes, 0, 1000),
     COST(packet_header_bytes, 0, 1000000),        COST(smmu_clock_ps, 0, 1000000000),
     COST(tlb_l1_hit_clocks, 0, 1000000),          COST(tlb_l2_hit_clocks, 0, 1000000),
+    COST(zdma_channels, 1, PW_WRITE_CHANNELS),    COST(zdma_packet_bytes, 1, PW_PACKET_BYTES),
+    COST(zdma_outstanding, 1, PW_BLOCK_PACKETS),
 };
 
 static bool is_refused(const limit *limit, int64_t value)
@@ -206,6 +209,12 @@ static bool first_clash(const pw_settings *settings, refusal *out)
                PW_TCACHE_TRANSLATIONS_MAX) {
         name = "l2_sets", value = settings->l2_sets;
         because = "sets x ways x pages of a line are above 2^24; take smaller ones";
+    } else if (settings->engine == PW_ENGINE_ZDMA &&
+               (!pw_translation_traits(settings->translation).has_fault_registers ||
+                settings->interleave != PW_INTERLEAVE_NONE)) {
+        name = "engine", value = settings->engine;
+        because = "ZDMA sends nothing again, for which that unit would wait, and no two blocks in "
+                  "turn; take engine = 0, or the SMMU and interleave = 0";
     } else first_clash_of_units(settings, &name, &value, &because);
     *out = (refusal){.name = name, .value = value, .because = because};
     return name != NULL;

@@ -17,17 +17,18 @@ static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, ui
     return (int64_t)around + (node % per_qfdb != 0) + (peer % per_qfdb != 0);
 }
 
-static void path_init(pw_path *path, const pw_costs *costs, uint32_t num_nodes, uint32_t node,
-                      uint32_t peer)
+static void path_init(pw_path *path, const pw_ni *ni, uint32_t num_nodes, uint32_t peer)
 {
-    uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb;
+    const pw_costs *costs = &ni->costs;
+    uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb, node = ni->node;
     int64_t hops = num_hops(per_qfdb, num_nodes, node, peer);
     int64_t mbps = node / per_qfdb == peer / per_qfdb ? costs->link_mbps : costs->link_between_mbps;
+    /* what a node sends to itself passes no link, whose code it would need [R5 5.1] */
+    int64_t permille = peer == node ? 1000 : costs->link_coding_permille;
     pw_calendar_init(&path->link);
     /* 8 bits at mbps x coding: ps a byte = 8e6 / (mbps x permille / 1000) */
-    path->byte_ps_1000 = (uint64_t)(8000000000000 / (mbps * costs->link_coding_permille));
-    path->packet_ps =
-        (PW_PACKET_BYTES + (uint64_t)costs->packet_header_bytes) * path->byte_ps_1000 / 1000;
+    path->byte_ps_1000 = (uint64_t)(8000000000000 / (mbps * permille));
+    path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
 }
 
@@ -47,7 +48,7 @@ static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
 static void find_ways(pw_ni *ni, uint32_t num_peers, uint32_t machine_nodes)
 {
     for (uint32_t peer = 0; peer < num_peers; peer++) {
-        path_init(&ni->paths[peer], &ni->costs, machine_nodes, ni->node, peer);
+        path_init(&ni->paths[peer], ni, machine_nodes, peer);
         ni->auto_timeout_ns[peer] = auto_timeout_ns(ni, &ni->paths[peer]);
     }
 }
@@ -92,6 +93,25 @@ static int create_parts(pw_ni *ni)
                                                                                 : PW_ERR_NOMEM;
 }
 
+/* ZDMA's channels do in hardware, in no time of its own (assumed), what the R5 does for FRDMA; and
+ * nothing sends a block again [PSI 1.3.2]. */
+static void choose_engine(pw_ni *ni)
+{
+    pw_costs *costs = &ni->costs;
+    int64_t *const of_r5[] = {&costs->r5_notice_transfer_ns,    &costs->r5_mailbox_notice_ns,
+                              &costs->r5_queue_op_ns,           &costs->r5_id_search_ns,
+                              &costs->r5_bypass_check_ns,       &costs->r5_start_block_ns,
+                              &costs->r5_completion_message_ns, &costs->r5_ack_read_ns,
+                              &costs->r5_logic_round_trip_ns,   &costs->r5_read_request_word_ns};
+    ni->packet_bytes = PW_PACKET_BYTES;
+    if (ni->settings.engine != PW_ENGINE_ZDMA) return;
+    ni->packet_bytes = (uint64_t)costs->zdma_packet_bytes;
+    for (size_t i = 0; i < sizeof of_r5 / sizeof *of_r5; i++) *of_r5[i] = 0;
+    ni->settings.timeout_ns = -1;
+    ni->settings.err_enabled = ni->settings.nack_cancels_timer = 0;
+    if (ni->settings.window_blocks < 2) ni->settings.window_blocks = 2; /* no pause between them */
+}
+
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out)
 {
@@ -105,6 +125,7 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     ni->node = ni->trace.node = node;
     ni->num_nodes = num_nodes;
     ni->memory = memory;
+    choose_engine(ni);
     pw_regions_init(&ni->regions);
     ni->copy_answer_ns = PW_NEVER;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
@@ -250,6 +271,9 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
          failed = action->kind == PW_ACTION_FAILED;
     int error = failed ? pw_error_of_nack(action->code) : PW_OK;
     ni->counters.transfers_failed += failed;
+    if (!failed && !transfer->notified)
+        pw_control_send_plain(ni, PW_FRAME_COMPLETION, transfer->peer, transfer->stream, 0,
+                              action->at_ns);
     pw_control_send_plain(ni, failed ? PW_FRAME_ABORT : PW_FRAME_CLOSE, transfer->peer,
                           transfer->stream, action->code, action->at_ns);
     pw_trace_add(&ni->trace, action->at_ns, PW_TRACE_TRANSFER_DONE, transfer->stream,
@@ -334,6 +358,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         }
         ni->actions.num_actions = ni->next_action = 0;
         if (event.kind == PW_EVENT_SOURCE_FAULT) pw_source_fault(ni, &event, &ni->actions);
+        else if (event.kind == PW_EVENT_BLOCK_DUE) pw_source_due(ni, &event, &ni->actions);
         else pw_firmware_handle(&ni->firmware, &event, &ni->actions);
         pw_engine_perform(ni);
     }

@@ -31,9 +31,10 @@ typedef struct {
     int code;         /* negative: the source can never be read */
     pw_time translated_ns, first_ns, last_ns; /* first, last packet at the destination */
     pw_time waited_ns;                        /* for send engine and link */
-    uint64_t mask, interval_ps;               /* packets that leave, and the time between them */
-    pw_time held_ns; /* an injected delay in the network, which is in the times above */
-    bool late;       /* with it the attempt is over before an answer can be here */
+    pw_time paced_ns;           /* ZDMA: behind its first packet leaves the next block's */
+    uint64_t mask, interval_ps; /* packets that leave, and the time between them */
+    pw_time held_ns;            /* an injected delay in the network, which is in the times above */
+    bool late;                  /* with it the attempt is over before an answer can be here */
 } reading;
 
 static reading reading_of(pw_ni *ni, pw_transaction *transaction)
@@ -200,12 +201,43 @@ static pw_time read_stalling(pw_ni *ni, reading *block, pw_time at_ns)
     return at_ns;
 }
 
-/* Bytes of the block's first packets; with their headers when on the link. */
-static uint64_t bytes_of(const pw_ni *ni, const reading *block, uint32_t num_packets, bool on_link)
+/* Bytes of the block's first packets. */
+static uint64_t bytes_of(const reading *block, uint32_t num_packets)
 {
     uint64_t num_bytes = (uint64_t)num_packets * PW_PACKET_BYTES;
-    if (num_bytes > block->num_bytes) num_bytes = block->num_bytes;
-    return num_bytes + (on_link ? num_packets * (uint64_t)ni->costs.packet_header_bytes : 0);
+    return num_bytes < block->num_bytes ? num_bytes : block->num_bytes;
+}
+
+/* ZDMA: when packet idx of a transfer leaves, behind its first: as many as may be outstanding one
+ * after the other, and then each when a response is back [PSI 1.3.2]. */
+static pw_time zdma_leaves_ns(const pw_ni *ni, const pw_path *path, uint64_t idx)
+{
+    uint64_t window = (uint64_t)ni->costs.zdma_outstanding;
+    uint64_t packet_ps = pw_link_bytes(ni, ni->packet_bytes) * path->byte_ps_1000 / 1000;
+    uint64_t round_ps = packet_ps + 2000 * (uint64_t)path->latency_ns;
+    if (round_ps < window * packet_ps) round_ps = window * packet_ps;
+    return (pw_time)((idx / window * round_ps + idx % window * packet_ps) / 1000);
+}
+
+/* ZDMA: the block's last packet waits for responses, and so does the next block. It leaves the link
+ * at link_ns at the earliest. */
+static void pace(pw_ni *ni, reading *block, pw_time link_ns)
+{
+    const pw_path *path = &ni->paths[block->transfer->peer];
+    uint64_t num_bytes = bytes_of(block, block->num_readable);
+    uint64_t before = divide_up(block->address - block->transfer->source_address, ni->packet_bytes);
+    uint64_t last = divide_up(num_bytes, ni->packet_bytes) - 1;
+    pw_time begin_ns = zdma_leaves_ns(ni, path, before);
+    uint64_t last_bytes = pw_link_bytes(ni, num_bytes - last * ni->packet_bytes);
+    pw_time sent_ns = link_ns + zdma_leaves_ns(ni, path, before + last) - begin_ns +
+                      (pw_time)(last_bytes * path->byte_ps_1000 / 1000000);
+    block->paced_ns = zdma_leaves_ns(ni, path, before + last + 1) - begin_ns;
+    block->transaction->sending_until_ns = pw_later(block->transaction->sending_until_ns, sent_ns);
+    block->last_ns = pw_later(block->last_ns, sent_ns + path->latency_ns);
+    if (block->num_readable < 2) return;
+    uint64_t spread_ps = 1000 * (uint64_t)(block->last_ns - block->first_ns);
+    if (spread_ps / (block->num_readable - 1) > block->interval_ps)
+        block->interval_ps = spread_ps / (block->num_readable - 1);
 }
 
 /* Occupy the send engine and the link from at_ns on. When the first packet leaves. */
@@ -214,7 +246,7 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     pw_path *path = &ni->paths[block->transfer->peer];
     uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
     pw_time engine_ns =
-        (pw_time)divide_up(bytes_of(ni, block, num_read, false) * ni->engine_byte_ps_1000, 1000000);
+        (pw_time)divide_up(bytes_of(block, num_read) * ni->engine_byte_ps_1000, 1000000);
     pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns, engine_ns);
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
     block->translated_ns = at_ns;
@@ -225,19 +257,22 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
                     (uint64_t)engine_ns,
                     PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, num_read));
     if (!block->num_readable) return start_ns;
-    uint64_t wire_ps = bytes_of(ni, block, block->num_readable, true) * path->byte_ps_1000 / 1000;
+    uint64_t num_bytes = bytes_of(block, block->num_readable);
+    uint64_t wire_ps = pw_link_bytes(ni, num_bytes) * path->byte_ps_1000 / 1000;
     pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000);
     pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
     pw_trace_detail(
         &ni->trace, link_ns, PW_TRACE_LINK, block->transfer->peer, (uint64_t)wire_ns,
         PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, block->num_readable));
-    uint64_t first_bytes = bytes_of(ni, block, 1, true);
+    uint64_t first_bytes =
+        pw_link_bytes(ni, num_bytes < ni->packet_bytes ? num_bytes : ni->packet_bytes);
     block->transaction->sending_until_ns = link_ns + wire_ns;
     pw_time first_packet_ns =
         (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
     block->first_ns = link_ns + first_packet_ns;
     block->waited_ns = link_ns - at_ns;
     block->last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
+    if (ni->settings.engine == PW_ENGINE_ZDMA) pace(ni, block, link_ns);
     return link_ns;
 }
 
@@ -271,10 +306,11 @@ static bool impair(pw_ni *ni, reading *block, uint64_t identity)
 static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_bytes,
                          pw_block_frame *frame)
 {
+    bool is_notice = block->transfer->num_blocks == 1 && block->transfer->notified;
     *frame = (pw_block_frame){
         .header = {.magic = PW_FRAME_MAGIC,
                    .kind = PW_FRAME_BLOCK,
-                   .flags = (uint8_t)((block->transfer->num_blocks == 1 ? PW_FLAG_NOTIFY : 0) |
+                   .flags = (uint8_t)((is_notice ? PW_FLAG_NOTIFY : 0) |
                                       (block->late ? PW_FLAG_COPY : 0)),
                    .frame_bytes = frame_bytes,
                    .source_node = ni->node,
@@ -361,11 +397,30 @@ static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions 
         pw_network_alter(ni, block->transfer->peer, channel, frame, covered_bytes);
 }
 
+/* ZDMA: must the block wait for the responses to packets before it? Then it starts by an event. */
+static bool is_before_turn(pw_ni *ni, const reading *block, pw_time at_ns)
+{
+    pw_event due = {.time_ns = block->transfer->in_order_ns,
+                    .kind = PW_EVENT_BLOCK_DUE,
+                    .subject = block->transaction->id};
+    if (ni->settings.engine != PW_ENGINE_ZDMA || due.time_ns <= at_ns) return false;
+    if (pw_event_queue_push(ni->events, &due) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
+    return true;
+}
+
+void pw_source_due(pw_ni *ni, const pw_event *event, pw_actions *failures)
+{
+    pw_transaction *transaction =
+        pw_transactions_find(&ni->firmware.transactions, (uint16_t)event->subject);
+    if (transaction) pw_source_start_block(ni, transaction, event->time_ns, failures);
+}
+
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
                            pw_actions *failures)
 {
     reading block = reading_of(ni, transaction);
     const pw_transfer *transfer = block.transfer;
+    if (is_before_turn(ni, &block, at_ns)) return;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
     if (transaction->block_idx == 0 && transaction->sequence == 0) {
         pw_residency_forget(block.walk);
@@ -386,7 +441,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     pw_time first_ns = occupy(ni, &block, at_ns);
     uint32_t num_sent;
-    *in_order_ns = first_ns;
+    *in_order_ns = first_ns + block.paced_ns;
     if (ni->settings.stall) num_sent = block.num_packets;
     else num_sent = packets_before_fault(ni, &block, first_ns);
     send_block(ni, &block, num_sent, failures);

@@ -21,7 +21,7 @@
  * QFDBs form a ring (assumed): the distance, and a hop from and to any other node, at the slower
  * link. Links on the way are not shared between pairs. */
 typedef struct {
-    uint64_t packet_ps;    /* a full packet on the link */
+    uint64_t packet_ps;    /* PW_PACKET_BYTES on the link, with their headers */
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
@@ -149,6 +149,7 @@ struct pw_ni {
     pw_occupancy kept;  /* blocks whose pages are not there yet */
     pw_calendar copier; /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
+    uint64_t packet_bytes; /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
     pw_path *paths;
     pw_residency *source_walks[PW_CHANNEL_PAGES]; /* one a channel, where the page is taken */
     pw_grant_frame grants[PW_GRANTS_KEPT]; /* last one of a stream, by hash: hints, nothing is lost
@@ -178,6 +179,13 @@ struct pw_ni {
     uint64_t decision_id;
     pw_queue held; /* bursts that came meanwhile */
 };
+
+/* What a block's bytes are on the link: each packet has a header. */
+static inline uint64_t pw_link_bytes(const pw_ni *ni, uint64_t num_bytes)
+{
+    uint64_t num_packets = (num_bytes + ni->packet_bytes - 1) / ni->packet_bytes;
+    return num_bytes + num_packets * (uint64_t)ni->costs.packet_header_bytes;
+}
 
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,
                     uint64_t num_bytes, uint32_t peer);
@@ -211,6 +219,8 @@ void pw_engine_drop_held(pw_ni *ni);
 /* source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
                            pw_actions *failures);
+/* PW_EVENT_BLOCK_DUE: a block that waited for packets of its transfer starts. */
+void pw_source_due(pw_ni *ni, const pw_event *event, pw_actions *failures);
 /* PW_EVENT_SOURCE_FAULT: a read of a block meets an absent page. */
 void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures);
 /* The driver has run for ni->source_fault. */

@@ -202,10 +202,12 @@ static void wait_for_err(pw_firmware *firmware, pw_transaction *transaction, pw_
     pw_transactions_disarm(&firmware->transactions, transaction);
 }
 
-static bool is_exhausted(pw_transaction *transaction, enum pw_block_event event, uint32_t code)
+static bool is_exhausted(const pw_firmware *firmware, pw_transaction *transaction,
+                         enum pw_block_event event, uint32_t code)
 {
     if (pw_block_transition_of(transaction->state, event)->reaction != PW_REACT_RETRANSMIT)
         return false;
+    if (firmware->settings->engine == PW_ENGINE_ZDMA) return true; /* it sends nothing again */
     if (++transaction->num_attempts > PW_ATTEMPTS_MAX) return true;
     bool damaged = event == PW_BLOCK_NACK_RETRY && code == PW_NACK_CORRUPT;
     transaction->num_spoiled =
@@ -252,7 +254,7 @@ static void go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_bloc
     pw_transaction *blocks[PW_WINDOW_MAX];
     if (firmware->transfers[channel].paused) return; /* the end of the pause goes back */
     uint32_t num_blocks = find_outstanding(firmware, channel, first_block, blocks);
-    if (num_blocks && first_block == 0 && is_exhausted(blocks[0], PW_BLOCK_GO_BACK, 0)) {
+    if (num_blocks && first_block == 0 && is_exhausted(firmware, blocks[0], PW_BLOCK_GO_BACK, 0)) {
         pw_firmware_fail(firmware, channel, PW_UNRECOVERABLE, actions, at_ns);
         return;
     }
@@ -439,6 +441,6 @@ void pw_answers_handle(pw_firmware *firmware, const pw_event *event, pw_actions 
     }
     count(firmware, event, transaction, at_ns);
     uint32_t code = (uint32_t)(event->subject >> 32);
-    if (is_exhausted(transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
+    if (is_exhausted(firmware, transaction, block_event, code)) block_event = PW_BLOCK_HOPELESS;
     react(firmware, transaction, block_event, code, actions, at_ns);
 }

@@ -115,6 +115,8 @@ int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid)
 
 int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to)
 {
+    if (firmware->settings->engine == PW_ENGINE_ZDMA && to - from > firmware->costs->zdma_channels)
+        to = from + (uint32_t)firmware->costs->zdma_channels;
     for (uint32_t page = 0; page < PW_CHANNEL_PAGES; page++) {
         if (firmware->page_pdid[page] != pdid) continue;
         for (uint32_t slot = from; slot < to; slot++) {
@@ -237,10 +239,19 @@ void pw_firmware_trigger(pw_firmware *firmware, uint32_t channel, const pw_trans
     pw_r5_push(firmware, PW_EVENT_NEW_TRANSFER, PRIORITY_NEW, at_ns, channel, 0);
 }
 
+/* A write of ZDMA is notified when all of it is acknowledged: one round trip more [PSI 1.3.2]. Who
+ * does what a transfer's end asks for sends it. */
+static bool notifies_at_end(const pw_firmware *firmware, uint32_t channel)
+{
+    return firmware->settings->engine == PW_ENGINE_ZDMA &&
+           channel % PW_CHANNELS_PER_PAGE < FIRST_READ_CHANNEL;
+}
+
 /* The last block of a transfer carries the notification itself when it is the only one; else the
  * notification waits for the penultimate acknowledgement [R5 2.3.3]. */
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
+    if (notifies_at_end(firmware, channel)) return;
     firmware->transfers[channel].notified = true;
     pw_r5_act(actions, PW_ACTION_NOTIFY, channel,
               pw_r5_work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
@@ -334,7 +345,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
         at_ns = pw_r5_work(firmware, at_ns, cost_ns);
         pw_answers_trace_step(firmware, transaction, PW_TRANSACTION_FREE, PW_BLOCK_START, at_ns);
         pw_timeout_start(firmware, transaction, at_ns);
-        transfer->notified = single;
+        transfer->notified = single && !notifies_at_end(firmware, channel);
         firmware->counters->blocks++;
         pw_r5_act(actions, PW_ACTION_START_BLOCK, channel, at_ns)->transaction = transaction;
         /* the penultimate acknowledgement was here first (window of 1, table full, R5 busy) */

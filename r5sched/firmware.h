@@ -57,7 +57,7 @@ typedef struct {
     bool paused;              /* its receiver is not ready */
     bool awaits_confirmation; /* done at done_ns but for answers that are not physically here */
     pw_time done_ns;
-    pw_time in_order_ns; /* its last block went to the link then: none before it goes earlier */
+    pw_time in_order_ns; /* its next block goes to the link then or later, where that is in order */
     pw_time finished_ns; /* when the user may see that it is over */
     uint32_t num_unconfirmed;
     uint8_t hint;          /* PW_HINT_*; none: the class is by size */
@@ -76,7 +76,8 @@ typedef struct {
 enum pw_action_kind {
     PW_ACTION_START_BLOCK, /* transaction: translate, cut in packets, send */
     PW_ACTION_NOTIFY,      /* channel: completion notification to the destination */
-    PW_ACTION_DONE,        /* channel: every block acknowledged; the channel is free again */
+    PW_ACTION_DONE,        /* channel: every block acknowledged; the channel is free again; unless
+                              it was notified, the destination is now */
     PW_ACTION_FAILED       /* channel: code; the channel is free again */
 };
 
@@ -116,6 +117,7 @@ enum pw_event_kind {
     PW_EVENT_HOPELESS,   /* nothing configured can bring the block through */
     /* The engine's own, never the firmware's: */
     PW_EVENT_SOURCE_FAULT, /* a read meets an absent page */
+    PW_EVENT_BLOCK_DUE,    /* subject: transaction id; ZDMA: the block's first packet may leave */
     PW_EVENT_DEPARTURE     /* a frame that the network keeps leaves */
 };
 

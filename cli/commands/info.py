@@ -176,8 +176,6 @@ def _costs_table(machine: platform.Platform) -> Table:
     heads = ("cost", "value", "unit", "stands in", "source", "assumed because")
     costs = []
     values = {**machine.costs.as_dict(), **dataclasses.asdict(machine.rates)}
-    if machine.comparison:
-        values |= dataclasses.asdict(machine.comparison)
     for name, value in values.items():
         origin = machine.cost_origins[name]
         given = origin.value if str(value) == origin.value else f"{origin.value} ({value})"

@@ -5,6 +5,7 @@ goes through a channel with descriptor and notification, a read by a request wit
 the reader's memory. Buffers are resident, begin at a 16 KB border, and the TLBs know them.
 """
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -15,6 +16,9 @@ from pagewire.lab.engine import PDID, TraceRecord
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.settings import ConfigError
+from pagewire.node.strategies import host as memory_host
+from pagewire.node.strategies.pages import Pages
+from pagewire.node.strategies.strategy import Access
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import load as load_platform
 
@@ -80,6 +84,20 @@ class Bench:
         times = self._transfer(num_bytes, operation, traced)
         self.lose(NO_LOSS)
         return times
+
+    def transfer_by_kernel(self, num_bytes: int) -> tuple[int, int]:
+        """A write for which the process asks the kernel: ns from there until the notification's
+        words are in the receiver's memory, and until the process runs again."""
+        engine = self.nodes.engines[self._initiator]
+        pages = Pages(
+            engine.memory, self.platform.tables, costs=engine.costs, settings=engine.settings
+        )
+        with contextlib.closing(memory_host.create("kernel", pages)) as asked:
+            lease = asked.acquire(self._source.address, num_bytes, Access.READ)
+            times = self.transfer(num_bytes)
+            after_ns = sum(asked.release(lease))
+        before_ns = sum(lease.cost)
+        return before_ns + times.notified_ns, before_ns + times.done_ns + after_ns
 
     def lose(self, loss: str = NO_LOSS) -> None:
         """Which of the packets that leave the initiator's NI from now on get lost."""

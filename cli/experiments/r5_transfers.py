@@ -12,8 +12,6 @@ from functools import partial
 from pagewire.cli.experiments.r5_bench import NUM_OUTSTANDING, READ, WRITE, Bench
 from pagewire.cli.kit.numbers import powers_of_two
 from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result, Series
-from pagewire.native.settings import ConfigError
-from pagewire.run.settings.platform import Comparison
 
 ONE_HOP_NOTE = "One hop: two nodes on one link."
 LOOPBACK_NOTE = "Loopback: a node to itself, through its own NI and link port, without a hop."
@@ -129,8 +127,17 @@ def lay_out(
     )
 
 
-def _bench(options: Options, *, loopback: bool = False) -> Bench:
-    return Bench(options.settings(), max(sizes(options)), loopback=loopback)
+def _bench(options: Options, *, loopback: bool = False, is_zdma: bool = False) -> Bench:
+    config = options.settings()
+    if is_zdma:
+        config = dataclasses.replace(config, ni=dataclasses.replace(config.ni, engine="zdma"))
+    return Bench(config, max(sizes(options)), loopback=loopback)
+
+
+ZDMA_NOTE = (
+    "ZDMA (ni.engine = zdma): 8 channels, packets of 64 B of which a channel has 6 outstanding, "
+    "the notification a round trip behind the data [PSI 1.3.2]; its stream uses all channels."
+)
 
 
 def writes(
@@ -138,6 +145,7 @@ def writes(
 ) -> Result:
     """Writes over one hop (figures 5.3, 5.4), or in loopback (5.1, 5.2)."""
     bench = _bench(options, loopback=loopback)
+    zdma = _bench(options, loopback=loopback, is_zdma=True)
     lines = {
         LATENCY: [
             Line(
@@ -151,6 +159,7 @@ def writes(
                 lambda size: bench.transfer(size).done_ns / 1e3,
                 dashed=True,
             ),
+            Line("zdma", "ZDMA: notification", partial(measure, options, zdma, LATENCY)),
         ],
         THROUGHPUT: [
             Line("stream", "stream of transfers", partial(measure, options, bench, THROUGHPUT)),
@@ -160,21 +169,31 @@ def writes(
                 lambda size: size * 8 / bench.transfer(size).notified_ns,
                 dashed=True,
             ),
+            Line("zdma", "ZDMA: stream", partial(measure, options, zdma, THROUGHPUT)),
+            Line(
+                "zdma_single",
+                "ZDMA: one at a time",
+                lambda size: size * 8 / zdma.transfer(size).notified_ns,
+                dashed=True,
+            ),
         ],
     }
-    notes = [LOOPBACK_NOTE if loopback else ONE_HOP_NOTE, *(each.note for each in quantities)]
+    way = LOOPBACK_NOTE if loopback else ONE_HOP_NOTE
+    notes = [way, *(each.note for each in quantities), ZDMA_NOTE]
     if THROUGHPUT in quantities:
-        notes.append(_payload_note(bench))
+        notes.append(_payload_note(bench, loopback))
     return lay_out(options, quantities, lines, notes)
 
 
-def _payload_note(bench: Bench) -> str:
+def _payload_note(bench: Bench, loopback: bool) -> str:
     costs = bench.platform.costs
-    coded_mbps = costs.link_mbps * costs.link_coding_permille / 1000
-    rate = coded_mbps * 256 / (256 + costs.packet_header_bytes)
+    header = costs.packet_header_bytes
+    mbps = costs.link_mbps if loopback else costs.link_mbps * costs.link_coding_permille / 1000
+    rates = [mbps * size / (size + header) / 1e3 for size in (256, costs.zdma_packet_bytes)]
+    way, coding = ("The loopback", "no") if loopback else ("The link", "with")
     return (
-        f"The link carries {rate / 1e3:.2f} Gb/s of payload in full packets "
-        f"({costs.link_mbps / 1e3:g} Gb/s, line code, {costs.packet_header_bytes} B of header)."
+        f"{way} carries {rates[0]:.2f} Gb/s of payload in full packets, {rates[1]:.2f} in ZDMA's "
+        f"({costs.link_mbps / 1e3:g} Gb/s, {coding} line code, {header} B of header)."
     )
 
 
@@ -198,35 +217,26 @@ def reads(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
     return lay_out(options, quantities, lines, notes)
 
 
-def _comparison(bench: Bench) -> Comparison:
-    if bench.platform.comparison is None:
-        raise ConfigError(
-            f"platform '{bench.platform.name}' has no [comparison]: what RDMA costs that the "
-            "kernel initiates is not known; take exanest-10g"
-        )
-    return bench.platform.comparison
-
-
 KERNEL_NOTE = (
-    "Kernel-initiated: an input and arithmetic, not a mechanism: start and rate are the platform "
-    "file's (11 us, at most 3 Gb/s [R5 5]); latency = start + size / rate + both NIs and one hop, "
-    "throughput = size / (start + size / rate), one transfer at a time."
+    "Kernel-initiated (run.memory = kernel): a system call, get_user_pages of the source and the "
+    "descriptor by the kernel; the process sleeps until the interrupt of the end, so that there is "
+    "one transfer at a time. The sources do not say which engine the kernel drove [R5 5.7, 5.8]."
 )
 
 
 def kernel(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
     """The user's writes against the kernel's over one hop (figures 5.7, 5.8)."""
-    bench = _bench(options)
-    theirs, costs = _comparison(bench), bench.platform.costs
-    hardware_ns = costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns
-    by_kernel: Mapping[Quantity, Callable[[int], float]] = {
-        LATENCY: lambda size: (theirs.duration_ns(size) + hardware_ns) / 1e3,
-        THROUGHPUT: lambda size: size * 8 / theirs.duration_ns(size),
-    }
+    bench, zdma = _bench(options), _bench(options, is_zdma=True)
+
+    def by_kernel(quantity: Quantity, driven: Bench, size: int) -> float:
+        notified_ns, awake_ns = driven.transfer_by_kernel(size)
+        return notified_ns / 1e3 if quantity == LATENCY else size * 8 / awake_ns
+
     lines = {
         each: [
             Line("user", "user-level", partial(measure, options, bench, each)),
-            Line("kernel", "kernel-initiated (input)", by_kernel[each], dashed=True),
+            Line("kernel", "kernel-initiated", partial(by_kernel, each, bench)),
+            Line("kernel_zdma", "kernel-initiated, ZDMA", partial(by_kernel, each, zdma)),
         ]
         for each in quantities
     }

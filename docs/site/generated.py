@@ -123,7 +123,7 @@ def costs(platform: str) -> str:
     path = resources.files(settings) / "platforms" / f"{platform}.toml"
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     rows = []
-    for section in ("costs", "rates", "comparison"):
+    for section in ("costs", "rates"):
         for name, entry in document[section].items():
             full = name if section == "costs" else f"{section}.{name}"
             rows.append((full, f"{entry['value']} {entry['unit']}", entry))

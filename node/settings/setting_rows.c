@@ -435,6 +435,11 @@ static const pw_setting_row rows[] = {
      COUNT(mailbox_entries, "entries", 1, 4096)},
 
     /* [ni] */
+    {"ni.engine", "frdma",
+     "what moves the data: frdma: the NI's engine and the R5's firmware; zdma: the DMA engine of "
+     "the node before it, with small packets, few of them outstanding, and no retransmission: a "
+     "page fault or a loss ends the transfer with an error [PSI 1.3.2]",
+     CHOICE(engine, {"frdma", PW_ENGINE_FRDMA}, {"zdma", PW_ENGINE_ZDMA})},
     {"ni.fifo_depth", "512",
      "entries of the NI FIFO; when it is full, further faults are not logged",
      COUNT(ni_fifo_depth, "entries", 1, 512)},

@@ -164,6 +164,25 @@ static int check_errs(const pw_node_config *config, pw_sentence *reason)
     return PW_OK;
 }
 
+/* ZDMA: what stands and falls with sending again. */
+static int check_engine(const pw_node_config *config, pw_sentence *reason)
+{
+    const pw_settings *s = &config->settings;
+    const pw_strategy_ops *strategy = pw_strategy_find(config->run.memory);
+    const int64_t unit = strategy && strategy->unit ? strategy->unit : s->translation;
+    if (s->engine == PW_ENGINE_FRDMA) return PW_OK;
+    if (!pw_translation_traits(unit).has_fault_registers)
+        REFUSE("ni.engine = 'zdma' with run.translation = '%s', run.memory = '%s': that NIC has an "
+               "engine of its own, which waits or sends again; take run.translation = 'smmu' and "
+               "another memory strategy",
+               name_of("run.translation", s->translation), config->run.memory);
+    if (s->interleave != PW_INTERLEAVE_NONE)
+        REFUSE("ni.engine = 'zdma' with ni.interleave = '%s': a transfer of ZDMA has no two blocks "
+               "on their way; take ni.interleave = 'none'",
+               name_of("ni.interleave", s->interleave));
+    return PW_OK;
+}
+
 /* NICs that meet absent pages by themselves, which the memory strategy chooses. */
 static int check_odp(const pw_node_config *config, pw_sentence *reason)
 {
@@ -222,6 +241,7 @@ int pw_node_settings_check(const pw_node_config *config, pw_sentence *reason)
     if (code == PW_OK) code = check_impairments(config, reason);
     if (code == PW_OK) code = check_stalls(config, reason);
     if (code == PW_OK) code = check_errs(config, reason);
+    if (code == PW_OK) code = check_engine(config, reason);
     if (code == PW_OK) code = check_translation(config, reason);
     if (code == PW_OK && !s->err_enabled && s->timeout_ns < 0 && !s->stall &&
         strcmp(config->run.memory, "part") == 0)

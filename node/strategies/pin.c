@@ -1,6 +1,6 @@
-/* Memory strategies `pin` and `pin-rendezvous`. With `pin` the buffer is pinned (mlock) before each
- * transfer and unpinned after it. Each call costs what the whole span costs, also where it overlaps
- * others under way; pages that these still need stay pinned. */
+/* Memory strategies `pin`, `kernel` and `pin-rendezvous`. With `pin` the buffer is pinned (mlock)
+ * before each transfer and unpinned after it. Each call costs what the whole span costs, also where
+ * it overlaps others under way; pages that these still need stay pinned. */
 #include "node/strategies/message_way.h"
 #include "node/strategies/strategy_pages.h"
 
@@ -39,6 +39,41 @@ const pw_strategy_ops pw_strategy_pin = {
     .destroy = pw_strategy_unpin_all,
     .acquire = acquire,
     .release = release,
+};
+
+/* Memory strategy `kernel`: RDMA that the kernel initiates [R5 5.7, 5.8]. Each end asks it by a
+ * system call, in which it pins the buffer (get_user_pages [PART 5.2]) and writes the descriptor;
+ * the process sleeps until the interrupt of the end, and the pages are given back. Assumed:
+ * get_user_pages costs nothing more for a page that is there. */
+static int acquire_in_kernel(void *self, pw_span span, int access, pw_lease *out)
+{
+    (void)access;
+    pw_strategy_context *context = self;
+    const pw_costs *costs = context->costs;
+    uint64_t num_absent, hold;
+    int code = pw_strategy_hold_pages(context, span, &num_absent, &hold);
+    if (code != PW_OK) return code;
+    *out = (pw_lease){.span = span,
+                      .cost.pin_ns = costs->system_call_ns + costs->page_in_fixed_ns +
+                                     (int64_t)num_absent * costs->page_in_page_ns,
+                      .token = hold};
+    return PW_OK;
+}
+
+static int release_in_kernel(void *self, const pw_lease *lease, pw_strategy_cost *cost)
+{
+    const pw_costs *costs = ((pw_strategy_context *)self)->costs;
+    int code = release(self, lease, cost);
+    if (code == PW_OK) cost->pin_ns += costs->handler_ns + costs->user_wakeup_ns;
+    return code;
+}
+
+const pw_strategy_ops pw_strategy_kernel = {
+    .name = "kernel",
+    .summary = "ask the kernel for each transfer, which pins, and sleep until its interrupt",
+    .destroy = pw_strategy_unpin_all,
+    .acquire = acquire_in_kernel,
+    .release = release_in_kernel,
 };
 
 /* Memory strategy `pin-rendezvous`: each end pins a message piece by piece while the handshake and

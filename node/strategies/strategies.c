@@ -11,11 +11,12 @@
 
 /* A new one is a line here and a file that defines pw_strategy_<name>; its name for the user has a
  * dash for each underscore. */
-#define BUILT_IN(strategy)                                                                   \
-    strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once)        \
-        strategy(hybrid) strategy(ideal) strategy(pin) strategy(pin_cache) strategy(pin_all) \
-            strategy(pin_rendezvous) strategy(bounce) strategy(odp) strategy(np_rdma)        \
-                strategy(utlb) strategy(firehose) strategy(ats) strategy(backup_ring)
+#define BUILT_IN(strategy)                                                                  \
+    strategy(part) strategy(part_prefetch) strategy(pretouch) strategy(pretouch_once)       \
+        strategy(hybrid) strategy(ideal) strategy(pin) strategy(kernel) strategy(pin_cache) \
+            strategy(pin_all) strategy(pin_rendezvous) strategy(bounce) strategy(odp)       \
+                strategy(np_rdma) strategy(utlb) strategy(firehose) strategy(ats)           \
+                    strategy(backup_ring)
 
 #define DECLARE(name) extern const pw_strategy_ops pw_strategy_##name;
 #define ADDRESS(name) &pw_strategy_##name,

@@ -79,19 +79,6 @@ class Rates:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
-    """RDMA that the kernel initiates, which experiments set beside the user's; the engine knows
-    nothing of it. A platform need not have it."""
-
-    kernel_start_ns: int
-    kernel_rate_mbps: int
-
-    def duration_ns(self, num_bytes: int) -> int:
-        """From the user's call until the last byte has left."""
-        return self.kernel_start_ns + round(num_bytes * 8e3 / self.kernel_rate_mbps)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Platform:
     """One emulated machine."""
 
@@ -99,10 +86,9 @@ class Platform:
     description: str
     costs: Costs
     rates: Rates
-    comparison: Comparison | None
     tables: Mapping[str, CostTable]
     cost_origins: Mapping[str, Origin]
-    """By field name of Costs, Rates and Comparison."""
+    """By field name of Costs and Rates."""
     table_origins: Mapping[str, Origin]
 
     def table(self, name: str) -> CostTable:
@@ -129,7 +115,7 @@ _bundled = functools.cache(_read_whole)
 def parse(document: Mapping[str, Any], path: str) -> Platform:
     """The platform of the TOML document of a file; raises ConfigError that names key and reason."""
     whole, stated = with_base(document, pathlib.Path(path))
-    check_keys("", {"comparison": None, **whole}, ("description", *SECTIONS))
+    check_keys("", whole, ("description", *SECTIONS))
     cost_origins: dict[str, Origin] = {}
     table_origins: dict[str, Origin] = {}
 
@@ -142,9 +128,6 @@ def parse(document: Mapping[str, Any], path: str) -> Platform:
         description=str(whole["description"]),
         costs=Costs(numbers("costs", Costs.FIELDS)),
         rates=Rates(**numbers("rates", _names_of(Rates))),
-        comparison=Comparison(**numbers("comparison", _names_of(Comparison)))
-        if "comparison" in whole
-        else None,
         tables=MappingProxyType(tables(whole, TABLES, stated, table_origins, points_max)),
         cost_origins=MappingProxyType(cost_origins),
         table_origins=MappingProxyType(table_origins),

@@ -17,7 +17,7 @@ from typing import Any
 from pagewire.native.settings import SIZE_UNITS, TIME_UNITS, ConfigError, suggestion
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "platforms"
-SECTIONS = ("costs", "rates", "comparison", "tables")
+SECTIONS = ("costs", "rates", "tables")
 """Tables of a platform file whose entries a base gives too."""
 
 _BASE_UNITS: Mapping[str, Mapping[str, float]] = {

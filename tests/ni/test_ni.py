@@ -108,6 +108,7 @@ def test_nothing_to_move_still_notifies(read: bool) -> None:
 def test_to_itself_a_node_needs_no_hop() -> None:
     pair = Pair(1)
     steps, c = Steps(pair.costs), pair.costs
+    steps.byte_ps_1000 = 8_000_000_000 // c.link_mbps  # nor the link's line code [R5 5.1]
     pair.trace()
     source, destination = resident(PAGE)
     pair.write(source, destination, peer=0)

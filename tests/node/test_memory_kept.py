@@ -260,6 +260,17 @@ def test_hybrid_touches_what_is_short_and_leaves_the_rest_to_fault(bind, far):
     assert all(hybrid.pages.resident(far(4, 3)))
 
 
+def test_kernel_is_asked_pins_and_wakes_the_process(bind, far):
+    kernel, costs = bind("kernel"), MACHINE.costs
+    asked_ns = costs.system_call_ns + costs.page_in_fixed_ns
+    ended_ns = cost("unpin", 4) + costs.handler_ns + costs.user_wakeup_ns
+    map_at(far(0, 1).address, 4 * PAGE_BYTES)
+    absent_ns = asked_ns + 4 * costs.page_in_page_ns
+    assert kernel.use(far(0, 4)) == (Cost(pin_ns=absent_ns), Cost(pin_ns=ended_ns))
+    assert kernel.use(far(0, 4)) == (Cost(pin_ns=asked_ns), Cost(pin_ns=ended_ns))
+    assert kernel.pinned_pages == 0
+
+
 def test_pretouch_once_touches_again_when_the_mapping_changed(bind, far):
     once = bind("pretouch-once")
     map_at(far(0, 1).address, 4 * PAGE_BYTES)

@@ -196,6 +196,17 @@ def test_unit_that_does_not_interrupt_is_refused_with_ways_of_interrupts(memory,
     assert other.partition("=")[0] in refused(f"run.memory={memory}", other)
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["run.memory=odp", "run.memory=np-rdma", "run.translation=mini", "ni.interleave=packet"],
+)
+def test_zdma_is_refused_with_what_sends_again_or_takes_turns(other):
+    name, _, value = other.partition("=")
+    message = refused("ni.engine=zdma", other)
+    assert "ni.engine = 'zdma'" in message and f"{name} = '{value}'" in message
+    assert "take " in message
+
+
 def test_values_given_in_python_pass_the_same_limits():
     with pytest.raises(ConfigError, match="one of part"):
         RunConfig(memory="x")

@@ -37,11 +37,7 @@ def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
     machine = platform.load(name)
     assert set(machine.cost_origins) == {
         *Costs.FIELDS,
-        *(
-            field.name
-            for part in (platform.Rates, *([platform.Comparison] if machine.comparison else []))
-            for field in dataclasses.fields(part)
-        ),
+        *(field.name for field in dataclasses.fields(platform.Rates)),
     }
     assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
     for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
@@ -83,11 +79,7 @@ def test_juno_is_the_prototype_but_for_what_its_deliverable_says():
     juno, prototype = platform.load("exanode-juno"), platform.load("exanest-10g")
     mine, theirs = juno.costs.as_dict(), prototype.costs.as_dict()
     assert {name for name in mine if mine[name] != theirs[name]} == {"packetizer_payload_bytes"}
-    assert (juno.rates, juno.comparison, juno.tables) == (
-        prototype.rates,
-        prototype.comparison,
-        prototype.tables,
-    )
+    assert (juno.rates, juno.tables) == (prototype.rates, prototype.tables)
     stated = {name for name, each in juno.cost_origins.items() if each.platform == "exanode-juno"}
     assert all(juno.cost_origins[name].source.startswith("D3.6") for name in stated)
     for origins in (juno.cost_origins, juno.table_origins):
@@ -146,19 +138,6 @@ def test_base_that_leads_back_is_refused_by_the_files_names(tmp_path):
 )
 def test_bad_base_is_refused(change, reason):
     assert reason in refused({"description": "d", **change})
-
-
-def test_kernels_rdma_is_a_start_and_a_rate():
-    comparison = platform.load("exanest-10g").comparison
-    assert comparison.duration_ns(0) == 11_000
-    assert comparison.duration_ns(3_000) == 11_000 + 8_000
-
-
-def test_platform_may_do_without_comparison(document):
-    del document["comparison"]
-    assert platform.parse(document, "test").comparison is None
-    document["comparison"] = {}
-    assert "missing comparison.kernel_start, comparison.kernel_rate" in refused(document)
 
 
 def test_hardware_latency_and_payload_rate_follow_from_the_components():
