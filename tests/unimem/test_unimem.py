@@ -32,11 +32,8 @@ def alone(machine, program, *arguments, node=0, raw=False):
 
 
 def packet_ns(num_bytes: int, hops: int) -> int:
-    wire_ns = (
-        (COSTS.packet_header_bytes + num_bytes)
-        * 8e6
-        // (COSTS.link_mbps * COSTS.link_coding_permille)
-    )
+    permille = COSTS.link_coding_permille if hops else 1000  # to itself: no line code
+    wire_ns = (COSTS.packet_header_bytes + num_bytes) * 8e6 // (COSTS.link_mbps * permille)
     return int(wire_ns) + COSTS.ni_send_ns + hops * COSTS.hop_ns + COSTS.ni_receive_ns
 
 
