@@ -162,6 +162,13 @@ CONDITIONS: Mapping[str, Sequence[Condition]] = {
                   ratio("read", "write", num_bytes=size))
         for size in (16, 8192)
     ],
+    "r5-fig5.7-8": [
+        Condition("the kernel's, 16 B", about(11, "us"), "to start [R5 5.7]",
+                  at("kernel", num_bytes=16)),
+        *(Condition(f"the kernel's by {title}, 4 MiB", Bounds(None, 3, "Gb/s"), "[R5 5.8]",
+                    at(key, num_bytes=4 << 20))
+          for key, title in (("kernel_gbps", "FRDMA"), ("kernel_zdma_gbps", "ZDMA"))),
+    ],
     "r5-fig5.9-10": [
         Condition(f"what the {title} saves, 16 B", about(saved_us, "us"), "our input [R5 3.3]",
                   difference(key, "all_on", num_bytes=16))
