@@ -42,7 +42,9 @@ def test_every_value_of_a_bundled_platform_has_a_unit_and_a_source(name):
     assert set(machine.tables) == set(machine.table_origins) == set(platform.TABLES)
     for origin in (*machine.cost_origins.values(), *machine.table_origins.values()):
         assert origin.unit
-        assert re.match(r"(PART|PSI|R5|D3\.6|MINI|UTLB|NP|PCI Express|Linux|Akaros)\b", origin.source)
+        assert re.match(
+            r"(PART|PSI|R5|D3\.6|MINI|UTLB|NP|PCI Express|Linux|Akaros)\b", origin.source
+        )
 
 
 def test_default_platform_has_the_constants_of_the_papers():
