@@ -132,6 +132,8 @@ static int begin(pw_driver *driver, pw_tasklet_job *job)
     }
     job->run->num_entries++;
     driver->counters->tasklet_entries++;
+    if (span && is_again && driver->settings->driver_variant == PW_DRIVER_PSI)
+        pw_driver_work(driver, job, driver->costs->tasklet_schedule_ns);
     job->began = pw_cpu_end(&driver->cpu, job->run->span);
     return PW_OK;
 }
@@ -393,8 +395,9 @@ static bool is_absent(const pw_driver *driver, uint64_t page)
 /* PSI: a page that an entry of one of the last two transactions has brought in, and that is still
  * being brought in or used: not when its transfer is over, nor when the OS has changed mappings or
  * taken the page away since. */
-static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
+static bool is_known_page(pw_driver *driver, const pw_tasklet_job *job)
 {
+    pw_driver_work(driver, job, driver->costs->transaction_lookup_ns);
     if (driver->transactions_generation != pw_memory_generation(driver->memory) ||
         pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
         is_absent(driver, job->page))

@@ -13,8 +13,9 @@
  * transfer may arrive during it (native/cpu.h). ERRs come out (library_thread.h) when they are
  * final.
  *
- * Two variants (driver.variant): PART's resolves each unique page by itself, PSI's skips pages that
- * it has brought in for one of the last two transactions. Who sends ERRs, and when, is
+ * Two variants (driver.variant): PART's resolves each unique page by itself. PSI's skips pages that
+ * it has brought in for one of the last two transactions, and pays for looking, for being scheduled
+ * again, and less for a message whose reader is awake. Who sends ERRs, and when, is
  * driver.err_by and driver.err_after (err_parts.h). Where the host is asked (pw_asks_host) the
  * tasklet stops before a page-in until pw_driver_decide says which pages; not in stall mode. Not
  * thread-safe.
@@ -43,6 +44,7 @@ typedef struct pw_tasklet_run {
     uint32_t span;
     uint32_t num_entries;    /* since it was scheduled last: limited */
     uint32_t num_interrupts; /* counted so far */
+    bool has_sent;           /* a Netlink message: its reader wakes up */
     uint64_t *pages;         /* that it brought in */
     uint32_t num_pages, capacity;
 } pw_tasklet_run;

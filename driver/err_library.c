@@ -2,6 +2,15 @@
  * in, and the thread that it wakes up sends the ERR [PART 4.4, PSI 3.2]. */
 #include "driver/err_parts.h"
 
+/* Behind a message of the same run the reader is awake; on another core it may sleep again. */
+static pw_time message_ns(const pw_driver *driver, const pw_tasklet_job *job)
+{
+    const bool is_psi = driver->settings->driver_variant == PW_DRIVER_PSI;
+    const bool waits_for_run = driver->settings->library_core == PW_LIBRARY_CORE_SAME;
+    return is_psi && waits_for_run && job->run->has_sent ? driver->costs->netlink_queued_ns
+                                                         : driver->costs->netlink_ns;
+}
+
 int pw_err_send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, bool touch,
                         bool wants_err, pw_touch *out)
 {
@@ -15,7 +24,8 @@ int pw_err_send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t p
     pw_netlink_message message;
     int code = pw_netlink_pack(&fields, &message);
     if (code < 0) return code;
-    pw_cpu_instant sent = pw_driver_work(driver, job, driver->costs->netlink_ns);
+    pw_cpu_instant sent = pw_driver_work(driver, job, message_ns(driver, job));
+    job->run->has_sent = true;
     driver->counters->netlink_messages++;
     pw_driver_mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
     if (job->block) job->block->message_span = job->run->span;

@@ -62,6 +62,9 @@ typedef struct {
     int64_t page_in_page_ns;
     int64_t major_fault_ns; /* more for a page that comes back from swap */
     int64_t netlink_ns;
+    int64_t netlink_queued_ns;     /* PSI: behind one of the same run, the reader is awake */
+    int64_t transaction_lookup_ns; /* PSI: in the last two, for each entry */
+    int64_t tasklet_schedule_ns;   /* PSI: again, when its reads are used up */
     int64_t user_wakeup_ns;
     int64_t err_send_ns;
     int64_t touch_absent_page_ns; /* user-space thread touches a page: Touch-A-Page */
