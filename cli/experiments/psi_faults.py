@@ -62,7 +62,7 @@ WAYS_NOTE = (
     "Touch-A-Page: one Netlink message and one touch for a fault (policy page). Touch-Ahead: "
     "get_user_pages on up to 4 pages (policy block). Faults at the destination end in an ERR; "
     "after one at the source only the timeout sends the block again. What a step of the thesis's "
-    "driver costs is partly assumed (docs/machine.md, \"Two drivers\")."
+    'driver costs is partly assumed (docs/machine.md, "Two drivers").'
 )
 
 
