@@ -1,6 +1,6 @@
 /* The names of ExaNoDe's library for shared memory [D3.6 2.3], over unimem.h: a program of the
  * deliverable compiles with this header. It has one node a process: say which before the first
- * call, by atomic_use.
+ * call, by atomic_use. A program that remoteFork has started says nothing.
  *
  * A pointer is an address of the global space, whose upper 16 bits are the owner's node; it cannot
  * be followed by the CPU. An allocation that fails returns NULL; any other call on an address that
@@ -19,22 +19,29 @@ extern "C" {
 #define ATOMIC_NO_PARENT UINT64_C(0xCAFEFEBEBEADBEFF) /* readThreadArgument without one */
 
 typedef struct {
-    pagewire_node *node;
     unimem *memory;
     uint64_t argument; /* of the fork that made this program */
 } atomic_context;
 
-static inline atomic_context *atomic_own(void)
+static inline atomic_context *atomic_slot(void)
 {
-    static atomic_context own = {NULL, NULL, ATOMIC_NO_PARENT};
+    static atomic_context own = {NULL, ATOMIC_NO_PARENT};
     return &own;
 }
 
 /* argument: of the fork, or ATOMIC_NO_PARENT. */
-static inline void atomic_use(pagewire_node *node, unimem *memory, uint64_t argument)
+static inline void atomic_use(unimem *memory, uint64_t argument)
 {
-    const atomic_context given = {node, memory, argument};
-    *atomic_own() = given;
+    const atomic_context given = {memory, argument};
+    *atomic_slot() = given;
+}
+
+static inline const atomic_context *atomic_own(void)
+{
+    atomic_context *own = atomic_slot();
+    if (own->memory || unimem_forked(&own->memory, &own->argument) >= 0) return own;
+    fprintf(stderr, "atomic.h: no node: call atomic_use first, or let remoteFork start this\n");
+    exit(EXIT_FAILURE);
 }
 
 /* The result, or the end of the program with the reason. */
@@ -42,7 +49,7 @@ static inline int atomic_checked(int result, const char *call, const volatile vo
 {
     if (result >= 0) return result;
     fprintf(stderr, "%s(%p): %s\n", call, (void *)(uintptr_t)pointer,
-            pagewire_reason(atomic_own()->node));
+            unimem_reason(atomic_own()->memory));
     exit(EXIT_FAILURE);
 }
 
@@ -134,8 +141,8 @@ static inline uint64_t SWAP64(volatile void *pointer, uint64_t value)
     return old;
 }
 
-/* Start `filename` at the board: 0, or -1 where it starts no such thing. What a name starts is said
- * by the target's `spawn` (unimem_options). */
+/* Start the executable file at the board: 0, or -1 where that cannot be. Its output goes to
+ * `exec-x-stdout.log` there, x: the child's id. */
 static inline int remoteFork(const char *filename, uint64_t arg, uint32_t bid)
 {
     return unimem_fork(atomic_own()->memory, bid, filename, arg, NULL) < 0 ? -1 : 0;

@@ -31,9 +31,14 @@ typedef struct {
     int64_t time_ns; /* virtual: from which the child can run */
 } unimem_fork_request;
 
+/* Instead of a child's id. */
+#define UNIMEM_FORK_NO_FILE (UINT64_C(1) << 63 | 7)
+#define UNIMEM_FORK_NOT_EXECUTABLE (UINT64_C(1) << 63 | 8)
+
 typedef struct {
     size_t struct_size;
-    /* Start what is named: the child's id, 0: it cannot be. NULL: forks are refused here. */
+    /* Start what is named: the child's id, 0: it cannot be, or UNIMEM_FORK_*: why not. NULL: the
+     * name is that of an executable file, which the library starts: see unimem_forked. */
     uint64_t (*spawn)(void *context, const unimem_fork_request *wanted);
     void *context;
     int64_t wall_limit_ns; /* for each answer; 0: none */
@@ -42,7 +47,7 @@ typedef struct {
 /* On every node of a run, before its first transfer. options: NULL for none. The node's CPU is one
  * thread, with one of the 63 interfaces. PAGEWIRE_ERR_FULL: the node has one. */
 int unimem_create(pagewire_node *node, const unimem_options *options, unimem **out);
-/* Before its node. What it shares is gone. */
+/* Before its node. What it shares is gone; programs of remote forks that run here are killed. */
 void unimem_destroy(unimem *memory);
 uint32_t unimem_num_nodes(const unimem *memory); /* getNumberBoards */
 uint32_t unimem_node(const unimem *memory);      /* getBoardPid */
@@ -78,9 +83,21 @@ int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wan
 /* Fetch and add, modulo 2^64; *old may be NULL. */
 int unimem_faa(unimem *memory, uint64_t address, uint64_t value, uint64_t *old);
 int unimem_swap(unimem *memory, uint64_t address, uint64_t value, uint64_t *old);
-/* Start `name` at the node, with an argument; *child: its id, may be NULL. */
+/* Start `name`, an executable file of the node's host, at the node, with an argument; *child: its
+ * id, may be NULL. Its output goes to `exec-ID-stdout.log` in the folder of the node's process.
+ * PAGEWIRE_ERR_ADDRESS: there is no such file; _PROTECTION: it may not be executed; _INVALID: the
+ * node cannot start it. */
 int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument,
                 uint64_t *child);
+/* Until what remote forks have started at this node has ended, and its clock is there.
+ * PAGEWIRE_ERR_UNRECOVERABLE: one died; the reason is the first one's. */
+int unimem_wait_forks(unimem *memory);
+/* In a program that a remote fork has started: its thread at its node, with the operations of
+ * shared memory alone, and its argument. What it computes takes no virtual time.
+ * PAGEWIRE_ERR_INVALID: it is no such program. To be destroyed. */
+int unimem_forked(unimem **out, uint64_t *argument);
+/* Why the last call failed: pagewire_reason of the node, or of the program. */
+const char *unimem_reason(const unimem *memory);
 
 /* ---- messages of 64 bits, whose top 4 are the opcode ---------------------------------------- */
 

@@ -201,7 +201,6 @@ class Child(RankThread):
     def __init__(self, rank: Rank, c: Any, function: Program, argument: int) -> None:
         self._take(c)
         self.argument = argument
-        """readThreadArgument: what the parent gave."""
         self.error: BaseException | None = None
         self.host = self._rank = rank
         self._function = function

@@ -5,6 +5,10 @@
 #define LOCAL_MASK ((UINT64_C(1) << PW_UNIMEM_NODE_SHIFT) - 1)
 #define PAGES_MAX 65535 /* allocSharedPage takes 16 bits */
 
+_Static_assert((UNIMEM_FORK_NO_FILE & UINT8_MAX) == PW_UNIMEM_NO_FILE &&
+                   (UNIMEM_FORK_NOT_EXECUTABLE & UINT8_MAX) == PW_UNIMEM_NOT_EXECUTABLE,
+               "a refusal ends with its error");
+
 typedef enum { NOTHING, READS, WRITES } access_kind;
 
 /* Of each operation: what it does to its page, bytes, and address bits that are ignored. */
@@ -197,7 +201,9 @@ static uint64_t spawn(pw_atomic_service *service, const job *work, pw_atomic_ans
     memcpy(&wanted.argument, memory, sizeof wanted.argument);
     if (!memchr(wanted.name, 0, PW_PAGE_BYTES - PW_FORK_NAME_OFFSET)) return PW_UNIMEM_BAD_ARGUMENT;
     out->result = service->spawn ? service->spawn(service->context, &wanted) : 0;
-    return out->result ? 0 : PW_UNIMEM_NO_FORK;
+    if (!out->result) return PW_UNIMEM_NO_FORK;
+    bool is_refused = out->result >> 63; /* UNIMEM_FORK_*, which ends with the error */
+    return is_refused ? out->result & UINT8_MAX : 0;
 }
 
 void pw_atomic_service_execute(pw_atomic_service *service, const pw_atomic_request *request,

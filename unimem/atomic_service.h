@@ -41,7 +41,9 @@
 #define PW_UNIMEM_NO_MEMORY 4
 #define PW_UNIMEM_BAD_ARGUMENT 5
 #define PW_UNIMEM_NO_FORK 6
-#define PW_UNIMEM_ERRORS 7
+#define PW_UNIMEM_NO_FILE 7
+#define PW_UNIMEM_NOT_EXECUTABLE 8
+#define PW_UNIMEM_ERRORS 9
 
 #define PW_UNIMEM_NODE_SHIFT 48 /* of a global address */
 #define PW_UNIMEM_NODES_MAX 65536
@@ -71,7 +73,7 @@ typedef struct {
     pw_calendar core;
     uint64_t num_wakeups; /* by requests that found it asleep */
     void *context;
-    /* Id of the child, or 0: it cannot be started. NULL: no fork here. */
+    /* Id of the child; 0 or UNIMEM_FORK_*: it cannot be started. NULL: no fork here. */
     uint64_t (*spawn)(void *context, const unimem_fork_request *wanted);
 } pw_atomic_service;
 

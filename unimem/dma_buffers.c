@@ -468,6 +468,7 @@ void pw_dma_destroy(unim_dma *dma)
 int unim_dma_init(unimem *memory, unim_dma **out)
 {
     unim_dma *dma = memory->dma;
+    if (!memory->node) return PW_ERR_INVALID; /* a program that a remote fork has started */
     pw_door_enter(memory->node);
     if (dma->memory)
         return pw_door_leave(memory->node,

@@ -2,6 +2,8 @@
  * door.h. */
 #include "unimem/door.h"
 #include "native/status.h"
+#include "unimem/forks.h"
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +30,54 @@ static int64_t *now_of(unimem *self)
     return is_cpu(self) ? &clock_of(self)->now_ns : &self->now_ns;
 }
 
+/* Its node is another process's. */
+static bool is_program(const unimem *self) { return self->program.link != NULL; }
+
 static void enter(unimem *self)
 {
+    if (is_program(self)) return;
     if (is_cpu(self)) pw_door_enter(self->node);
     else pw_node_lock(node_of(self));
 }
 
 static int leave(unimem *self, int result)
 {
+    if (is_program(self)) return result;
     if (is_cpu(self)) return pw_door_leave(self->node, result);
     pw_node_unlock(node_of(self));
     return result;
+}
+
+/* As pw_door_fail, for a program too. */
+__attribute__((format(printf, 3, 4))) static int fail(unimem *self, int code, const char *format,
+                                                      ...)
+{
+    va_list arguments;
+    pw_sentence said;
+    pw_sentence_clear(&said);
+    va_start(arguments, format);
+    pw_sentence_add_list(&said, format, arguments);
+    va_end(arguments);
+    if (!is_program(self)) return pw_door_fail(self->node, code, "%s", said.text);
+    self->program.reason = said;
+    return code;
+}
+
+const char *unimem_reason(const unimem *memory)
+{
+    return is_program(memory) ? memory->program.reason.text : pagewire_reason(memory->node);
+}
+
+/* Enter for what a program has not. */
+static int enter_node(unimem *self, const char *what)
+{
+    if (is_program(self))
+        return fail(self, PW_ERR_INVALID,
+                    "%s: a program that a remote fork has started has the operations of shared "
+                    "memory alone",
+                    what);
+    pw_door_enter(self->node);
+    return PW_OK;
 }
 
 static int take_interface(unimem *self)
@@ -68,15 +107,20 @@ static int receive(void *context, uint32_t source, const uint8_t *frame, uint32_
     return code;
 }
 
+static uint64_t spawn(void *context, const unimem_fork_request *wanted)
+{
+    unimem *self = context;
+    if (self->options.spawn) return self->options.spawn(self->options.context, wanted);
+    return pw_forks_start(self, wanted);
+}
+
 static int turned(void *context) { return pw_dma_move(((const unimem *)context)->dma); }
 
 static int create_parts(unimem *self)
 {
     pw_node *node = node_of(self);
-    const pw_unimem_host host = {.context = node,
-                                 .send = send_frame,
-                                 .spawn_context = self->options.context,
-                                 .spawn = self->options.spawn};
+    const pw_unimem_host host = {
+        .context = node, .send = send_frame, .spawn_context = self, .spawn = spawn};
     const pw_node_service service = {.context = self, .message = receive, .turned = turned};
     int code = pw_unimem_create(pw_node_ni(node), pw_node_costs(node), pw_node_ni_settings(node),
                                 pw_node_number(node), pw_node_count(node), &host, &self->unimem);
@@ -117,7 +161,13 @@ int unimem_create(pagewire_node *node, const unimem_options *options, unimem **o
 void unimem_destroy(unimem *memory)
 {
     if (!memory) return;
+    if (is_program(memory)) {
+        pw_program_link_destroy(memory->program.link);
+        free(memory);
+        return;
+    }
     pagewire_node *node = memory->node;
+    pw_forks_stop(memory);
     pw_door_enter(node);
     pw_node_set_service(node_of(memory), NULL, 0);
     finish(memory);
@@ -126,9 +176,36 @@ void unimem_destroy(unimem *memory)
 
 /* ---- threads */
 
-uint32_t unimem_num_nodes(const unimem *memory) { return pw_node_count(node_of(memory)); }
-uint32_t unimem_node(const unimem *memory) { return pw_node_number(node_of(memory)); }
-uint64_t unimem_id(const unimem *memory) { return pw_unimem_id(memory->unimem, memory->interface); }
+uint32_t unimem_num_nodes(const unimem *memory)
+{
+    return is_program(memory) ? memory->program.facts.num_nodes : pw_node_count(node_of(memory));
+}
+
+uint32_t unimem_node(const unimem *memory)
+{
+    return is_program(memory) ? memory->program.facts.node : pw_node_number(node_of(memory));
+}
+
+uint64_t unimem_id(const unimem *memory)
+{
+    return is_program(memory) ? memory->program.facts.id
+                              : pw_unimem_id(memory->unimem, memory->interface);
+}
+
+int unimem_forked(unimem **out, uint64_t *argument)
+{
+    unimem *made = calloc(1, sizeof *made);
+    if (!made) return PW_ERR_NOMEM;
+    made->cpu = made;
+    int code = pw_program_link_create(&made->program.link, &made->program.facts);
+    if (code < 0) {
+        free(made);
+        return code;
+    }
+    *out = made;
+    *argument = made->program.facts.argument;
+    return PW_OK;
+}
 
 int pw_thread_create(unimem *cpu, int64_t start_ns, unimem **out)
 {
@@ -209,13 +286,31 @@ static int wait_for_answer(unimem *self, pw_unimem_answer *out)
         }
         int moved = pw_door_step(self->node, &wait);
         if (moved < 0) return moved;
-        if (pw_door_is_late(&wait)) return 0;
+        if (pw_door_is_late(&wait) || self->is_stopped) return 0;
     }
+}
+
+/* The same by the process that has the node. */
+static int ask_by_link(unimem *self, const pw_program_request *request, pw_unimem_answer *out)
+{
+    pw_program_side *program = &self->program;
+    pw_program_answer answer;
+    int code = pw_program_link_ask(program->link, request, &answer, program->page);
+    if (code == PW_ERR_UNRECOVERABLE)
+        return fail(self, code, "the process of node %u has ended", program->facts.node);
+    if (code < 0)
+        return fail(self, code, "request to node %u: %s", request->owner, pw_status_text(code));
+    *out = (pw_unimem_answer){.error = answer.error, .result = answer.result};
+    return code;
 }
 
 static int ask(unimem *self, uint32_t owner, uint8_t opcode, uint64_t address,
                const uint64_t argument[2], pw_unimem_answer *out)
 {
+    if (is_program(self)) {
+        const pw_program_request request = {address, {argument[0], argument[1]}, owner, opcode};
+        return ask_by_link(self, &request, out);
+    }
     /* Who only looks at his own pages must see what others do to them. */
     int code = pw_door_move(self->node, false, true);
     if (code < 0) return code;
@@ -253,7 +348,12 @@ static const struct {
                                           "raise its unimem.memory"},
     [PW_UNIMEM_BAD_ARGUMENT] = {PW_ERR_INVALID, "an argument is out of its range: at least one "
                                                 "page, known rights, the first page to free"},
-    [PW_UNIMEM_NO_FORK] = {PW_ERR_INVALID, "the node starts no such thing"},
+    [PW_UNIMEM_NO_FORK] = {PW_ERR_INVALID, "the node cannot start it: no such function, no thread "
+                                           "left of its 63, or no memory"},
+    [PW_UNIMEM_NO_FILE] = {PW_ERR_ADDRESS, "there is no such file at the node; name it from its "
+                                           "process's folder, or from /"},
+    [PW_UNIMEM_NOT_EXECUTABLE] = {PW_ERR_PROTECTION, "it is no file that may be executed; see "
+                                                     "chmod +x"},
 };
 
 typedef struct {
@@ -264,22 +364,20 @@ typedef struct {
 } operation;
 
 /* What `ask` has answered, as a code with its reason. */
-static int judge(const unimem *self, const operation *wanted, int code,
-                 const pw_unimem_answer *answer)
+static int judge(unimem *self, const operation *wanted, int code, const pw_unimem_answer *answer)
 {
-    pagewire_node *node = self->node;
     const char *name = wanted->name;
     printed address = wanted->address;
     if (code < 0) return code;
     if (code == 0)
-        return pw_door_fail(node, PW_ERR_UNRECOVERABLE,
-                            "%s at %#llx: node %u has not answered within %lld ms of wall time",
-                            name, address, wanted->owner,
-                            (long long)(self->cpu->options.wall_limit_ns / 1000000));
+        return fail(self, PW_ERR_UNRECOVERABLE,
+                    "%s at %#llx: node %u has not answered within %lld ms of wall time", name,
+                    address, wanted->owner,
+                    (long long)(self->cpu->options.wall_limit_ns / 1000000));
     if (!answer->error) return PW_OK;
     uint64_t error = answer->error < PW_UNIMEM_ERRORS ? answer->error : PW_UNIMEM_BAD_OPCODE;
-    return pw_door_fail(node, refusals[error].code, "%s at %#llx of node %u: %s", name, address,
-                        wanted->owner, refusals[error].text);
+    return fail(self, refusals[error].code, "%s at %#llx of node %u: %s", name, address,
+                wanted->owner, refusals[error].text);
 }
 
 /* result: NULL where nobody wants it. */
@@ -289,9 +387,8 @@ static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
     uint32_t num_nodes = unimem_num_nodes(self);
     enter(self);
     if (wanted->owner >= num_nodes)
-        return leave(self, pw_door_fail(self->node, PW_ERR_INVALID,
-                                        "%s at %#llx: there are nodes 0 to %u", wanted->name,
-                                        (printed)wanted->address, num_nodes - 1));
+        return leave(self, fail(self, PW_ERR_INVALID, "%s at %#llx: there are nodes 0 to %u",
+                                wanted->name, (printed)wanted->address, num_nodes - 1));
     int code = ask(self, wanted->owner, wanted->opcode, wanted->address, wanted->argument, &answer);
     code = judge(self, wanted, code, &answer);
     if (code == PW_OK && result) *result = answer.result;
@@ -321,7 +418,7 @@ int unimem_free(unimem *memory, uint64_t address)
 
 int unimem_read8(unimem *memory, uint64_t address, uint8_t *value)
 {
-    uint64_t result;
+    uint64_t result = 0;
     int code = operate(memory, "read8", PW_UNIMEM_READ8, address, 0, 0, &result);
     if (code == PW_OK) *value = (uint8_t)result;
     return code;
@@ -329,7 +426,7 @@ int unimem_read8(unimem *memory, uint64_t address, uint8_t *value)
 
 int unimem_read32(unimem *memory, uint64_t address, uint32_t *value)
 {
-    uint64_t result;
+    uint64_t result = 0;
     int code = operate(memory, "read32", PW_UNIMEM_READ32, address, 0, 0, &result);
     if (code == PW_OK) *value = (uint32_t)result;
     return code;
@@ -345,7 +442,9 @@ int unimem_read4k(unimem *memory, uint64_t address, void *buffer)
     uint64_t num_bytes;
     int code = operate(memory, "read4k", PW_UNIMEM_READ4K, address, 0, 0, &num_bytes);
     if (code < 0) return code;
-    memcpy(buffer, pw_unimem_page(memory->unimem, memory->interface), UNIMEM_PAGE_BYTES);
+    const uint8_t *page = is_program(memory) ? memory->program.page
+                                             : pw_unimem_page(memory->unimem, memory->interface);
+    memcpy(buffer, page, UNIMEM_PAGE_BYTES);
     return UNIMEM_PAGE_BYTES;
 }
 
@@ -371,7 +470,7 @@ int unimem_write128(unimem *memory, uint64_t address, uint64_t low, uint64_t hig
 
 int unimem_cas(unimem *memory, uint64_t address, uint64_t expected, uint64_t wanted)
 {
-    uint64_t was;
+    uint64_t was = 0;
     int code = operate(memory, "cas", PW_UNIMEM_CAS, address, expected, wanted, &was);
     return code < 0 ? code : (int)was;
 }
@@ -401,11 +500,10 @@ static int describe(unimem *memory, uint64_t page, const char *name, uint64_t ar
 
 int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument, uint64_t *child)
 {
-    uint64_t page, id;
+    uint64_t page, id = 0;
     if (strlen(name) >= UNIMEM_PAGE_BYTES - PW_FORK_NAME_OFFSET)
-        return pw_door_fail(memory->node, PW_ERR_INVALID,
-                            "fork of a name of %zu bytes: a page holds its description",
-                            strlen(name));
+        return fail(memory, PW_ERR_INVALID,
+                    "fork of a name of %zu bytes: a page holds its description", strlen(name));
     int code = unimem_alloc(memory, node, 1, 0, &page);
     if (code < 0) return code;
     code = describe(memory, page, name, argument);
@@ -455,7 +553,8 @@ int pw_thread_send_written(unimem *thread)
 /* What was written to devices goes before. */
 int unimem_send(unimem *memory, uint32_t node, uint64_t value)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "message");
+    if (entered < 0) return entered;
     int64_t now_ns = clock_of(memory)->now_ns;
     int code = pw_unimem_send_written(memory->unimem, now_ns);
     if (code < 0) return said(memory, code, "message to node", node);
@@ -468,50 +567,58 @@ int unimem_register(unimem *memory, uint32_t opcode,
                                      int64_t time_ns),
                     void *context)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "callback");
+    if (entered < 0) return entered;
     return said(memory, pw_kernel_mailbox_register(mailbox_of(memory), opcode, callback, context),
                 "callback for opcode", opcode);
 }
 
 int unimem_unregister(unimem *memory, uint32_t opcode)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "callback");
+    if (entered < 0) return entered;
     return said(memory, pw_kernel_mailbox_unregister(mailbox_of(memory), opcode),
                 "callback for opcode", opcode);
 }
 
 int unimem_act(unimem *memory, char action, uint32_t opcode, int number)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "action");
+    if (entered < 0) return entered;
     return said(memory, pw_kernel_mailbox_act(mailbox_of(memory), action, opcode, number),
                 "action for opcode", opcode);
 }
 
 int unimem_device(unimem *memory, uint32_t node)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "device");
+    if (entered < 0) return entered;
     return said(memory, pw_kernel_mailbox_device(mailbox_of(memory), node), "device of node", node);
 }
 
 /* ---- the hardware itself */
 
-/* Enter and take what is here; an interface that is not the caller's own is refused. */
+/* Enter and take what is here; an interface that is not the caller's own is refused. On failure the
+ * node is left again. */
 static int begin(unimem *self, uint32_t interface, const char *what)
 {
-    pw_door_enter(self->node);
+    int entered = enter_node(self, what);
+    if (entered < 0) return entered;
     if (!pw_unimem_is_open(self->unimem, interface, true))
-        return pw_door_fail(self->node, PW_ERR_INVALID,
-                            "%s of interface %u: allowed are those of unimem_open_interface", what,
-                            interface);
+        return pw_door_leave(self->node, pw_door_fail(self->node, PW_ERR_INVALID,
+                                                      "%s of interface %u: allowed are those of "
+                                                      "unimem_open_interface",
+                                                      what, interface));
     int moved = pw_door_move(self->node, false, true);
-    return moved < 0 ? moved : PW_OK;
+    return moved < 0 ? pw_door_leave(self->node, moved) : PW_OK;
 }
 
 static const pw_costs *costs_of(const unimem *self) { return pw_node_costs(node_of(self)); }
 
 int unimem_open_interface(unimem *memory)
 {
-    pw_door_enter(memory->node);
+    int entered = enter_node(memory, "interface");
+    if (entered < 0) return entered;
     int interface = pw_unimem_open(memory->unimem, true);
     if (interface < 0)
         pw_door_fail(memory->node, interface, "an interface more: all 63 of the node are taken");
@@ -521,8 +628,8 @@ int unimem_open_interface(unimem *memory)
 int unimem_close_interface(unimem *memory, uint32_t interface)
 {
     int code = begin(memory, interface, "close");
-    return pw_door_leave(memory->node,
-                         code < 0 ? code : pw_unimem_close(memory->unimem, interface));
+    if (code < 0) return code;
+    return pw_door_leave(memory->node, pw_unimem_close(memory->unimem, interface));
 }
 
 uint64_t unimem_destination(uint32_t node, uint32_t fifo)
@@ -534,7 +641,7 @@ int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, u
 {
     const pw_mailbox_word written = {value.low, value.high};
     int code = begin(memory, interface, "write");
-    if (code < 0) return pw_door_leave(memory->node, code);
+    if (code < 0) return code;
     code = posted(memory, pw_unimem_write_packetizer(memory->unimem, interface, offset, &written,
                                                      clock_of(memory)->now_ns));
     return said(memory, code, "register write of interface", interface);
@@ -543,7 +650,7 @@ int unimem_write_register(unimem *memory, uint32_t interface, uint32_t offset, u
 int unimem_read_status(unimem *memory, uint32_t interface)
 {
     int code = begin(memory, interface, "status");
-    if (code < 0) return pw_door_leave(memory->node, code);
+    if (code < 0) return code;
     code = (int)pw_unimem_status(memory->unimem, interface, clock_of(memory)->now_ns);
     clock_of(memory)->now_ns += costs_of(memory)->core_register_read_ns;
     return pw_door_leave(memory->node, code);
@@ -573,7 +680,7 @@ int unimem_write_fifo(unimem *memory, uint32_t interface, uint32_t node, uint32_
 {
     pw_mailbox_word burst[UNIMEM_BURST_MAX_WORDS];
     int code = begin(memory, interface, "burst");
-    if (code < 0) return pw_door_leave(memory->node, code);
+    if (code < 0) return code;
     if (num_words > UNIMEM_BURST_MAX_WORDS)
         return said(memory, PW_ERR_INVALID, "burst of more than 16 words of interface", interface);
     for (uint32_t i = 0; i < num_words; i++)
@@ -588,7 +695,7 @@ int unimem_read_fifo(unimem *memory, uint32_t interface, unimem_word *words, uin
 {
     uint32_t num_there = 0;
     int code = begin(memory, interface, "read");
-    if (code < 0) return pw_door_leave(memory->node, code);
+    if (code < 0) return code;
     int64_t now_ns = clock_of(memory)->now_ns;
     for (uint32_t i = 0; i < num_words; i++) {
         pw_mailbox_word word;

@@ -7,17 +7,32 @@
 #define PW_UNIMEM_DOOR_H
 #include "include/unimem.h"
 #include "node/door/door.h"
+#include "node/sentence.h"
 #include "unimem/dma.h"
+#include "unimem/program.h"
 #include "unimem/unimem.h"
 
+typedef struct pw_fork pw_fork;
+
+/* The other side of a program's link: see program.h. */
+typedef struct {
+    pw_program_link *link; /* NULL: this is a thread of a node of this process */
+    pw_program_facts facts;
+    uint8_t page[PW_PAGE_BYTES]; /* of the last read of 4 KB */
+    pw_sentence reason;
+} pw_program_side;
+
 struct unimem {
-    pagewire_node *node;
-    pw_unimem *unimem; /* this and the next one are the node's */
+    pagewire_node *node; /* NULL: in another process, see `program` */
+    pw_unimem *unimem;   /* this and the next one are the node's */
     unim_dma *dma;
     uint32_t interface; /* of the thread */
     unimem *cpu;        /* the thread that is the node's CPU */
     int64_t now_ns;     /* of the others */
+    bool is_stopped;    /* it waits for no answer any more */
+    pw_fork *forks;     /* of the node's CPU: programs started here, the newest first */
     unimem_options options;
+    pw_program_side program;
 };
 
 /* cdef begin */

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,8 @@ class Refusal(enum.IntEnum):
     NO_MEMORY = int(lib.PW_UNIMEM_NO_MEMORY)
     BAD_ARGUMENT = int(lib.PW_UNIMEM_BAD_ARGUMENT)
     NO_FORK = int(lib.PW_UNIMEM_NO_FORK)
+    NO_FILE = int(lib.PW_UNIMEM_NO_FILE)
+    NOT_EXECUTABLE = int(lib.PW_UNIMEM_NOT_EXECUTABLE)
 
 
 _REASONS = {
@@ -61,6 +64,9 @@ _REASONS = {
     Refusal.BAD_ARGUMENT: f"an argument is out of its range: 1 to {PAGES_MAX} pages, the first "
     "page of an allocation to free",
     Refusal.NO_FORK: "the node cannot start it: no such function, or no interface free",
+    Refusal.NO_FILE: "there is no such file at the node; name it from its process's folder, or "
+    "from /",
+    Refusal.NOT_EXECUTABLE: "it is no file that may be executed; see chmod +x",
 }
 
 
@@ -87,6 +93,8 @@ class Gsas(abc.ABC):
     """The one that this thread runs on (getBoardPid)."""
     id: int
     """Unique in the system; the hardware puts it into every packet."""
+    argument: int = NO_ARGUMENT
+    """readThreadArgument: what the parent gave; NO_ARGUMENT when there is none."""
     _unimem: Any
     """The pw_unimem of its node."""
 
@@ -205,13 +213,40 @@ class Gsas(abc.ABC):
         array.flags.writeable = False
         return array
 
-    def fork(self, function: Program, argument: int = 0, *, node: int | None = None) -> int:
+    def fork(
+        self,
+        program: Program | str | os.PathLike[str],
+        argument: int = 0,
+        *,
+        node: int | None = None,
+    ) -> int:
         """Run function(thread) on the node, with `argument` in its thread; the child's id. In
         another process the function is found by its name: it stands at the top of a module, the
-        program's own or one that can be imported."""
-        name = name_of(function)
-        self.host.functions[name] = function
+        program's own or one that can be imported.
+
+        Or an executable file of the node's host, by its path: a program in C with atomic.h or
+        unimem.h, whose output goes to `exec-ID-stdout.log`."""
+        if isinstance(program, str | os.PathLike):
+            name = os.fspath(program)
+        else:
+            name = name_of(program)
+            self.host.functions[name] = program
         return self._fork(name, argument, self.node if node is None else node)
+
+    def do_for_program(self, request: Any, answer: Any) -> Any:
+        """What a program that runs as this thread asks for (unimem/program.h); the page of a read
+        of 4 KB, else NULL."""
+        answer.code, answer.error, answer.result = lib.PW_ERR_INVALID, 0, 0
+        if request.owner >= self.num_nodes or request.opcode >= lib.PW_UNIMEM_OPCODES:
+            return ffi.NULL
+        asked = (request.owner, request.opcode, request.address, *request.argument)
+        try:
+            answer.error, answer.result = self._ask(*asked)
+            answer.code = 1
+        except NoAnswerError:
+            answer.code = 0
+        has_page = request.opcode == lib.PW_UNIMEM_READ4K and answer.code == 1 and not answer.error
+        return self._page() if has_page else ffi.NULL
 
     def _fork(self, name: str, argument: int, node: int) -> int:
         """Start what `name` says at the node, by a page there with the description."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pagewire.native import ffi, lib
+from pagewire.unimem.program import Runner
 
 Program = Callable[..., Any]
 """What a thread runs; its first argument is the thread."""
@@ -48,6 +49,9 @@ def name_of(function: Program) -> str:
 
 
 def _find(name: str) -> Program | None:
+    """What is no function's name is a file's."""
+    if ":" not in name or "/" in name:
+        return Runner(name)
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -65,6 +69,8 @@ def pw_host_unimem_spawn(context: Any, wanted: Any) -> int:
         function = host.functions.get(name) or _find(name)
         if function is None:
             return 0
+        if isinstance(function, Runner) and (refusal := function.refusal()):
+            return refusal
         return int(host.start_child(node, function, int(wanted.argument), int(wanted.time_ns)))
     except BaseException as error:  # noqa: BLE001 - raised again by the host
         host.fail(error)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pagewire.lab.engine import NEVER
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
-from pagewire.unimem.gsas import NO_ARGUMENT, Gsas, GsasError, NoAnswerError, Refusal
+from pagewire.unimem.gsas import Gsas, GsasError, NoAnswerError, Refusal
 from pagewire.unimem.host import Program
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ class Thread(Gsas):
         check(code, "interface")
         self.interface = int(code)
         self.id = int(lib.pw_unimem_id(self._unimem, self.interface))
-        self.argument = NO_ARGUMENT
-        """readThreadArgument: what the parent gave; NO_ARGUMENT when there is none."""
         self.result: Any = None
         self._now_ns = 0
         self.number = len(machine.threads)

@@ -32,7 +32,7 @@ typedef struct {
      * this one: pw_unimem_receive there. A negative code ends the call with it. */
     int (*send)(void *context, uint32_t peer, const uint8_t *frame, uint32_t frame_bytes);
     void *spawn_context;
-    /* Start what a remote fork names: the child's id, 0: it cannot be. NULL: no forks. */
+    /* As pw_atomic_service.spawn. */
     uint64_t (*spawn)(void *context, const unimem_fork_request *wanted);
 } pw_unimem_host;
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 import threading
 
 import numpy as np
@@ -112,6 +113,32 @@ def test_remote_fork_starts_a_thread_in_the_process_of_the_rank(comm, memory, pa
     assert memory.now_ns > start_ns
     found = memory.read_array(pages[comm.rank]).view("u8")[: comm.size + 1].tolist()
     assert found == [5 * comm.size, *ids]
+    comm.Barrier()
+
+
+PROGRAM = f"""#!{sys.executable}
+from pagewire.native import ffi, lib
+memory, argument = ffi.new("unimem **"), ffi.new("uint64_t *")
+assert lib.unimem_forked(memory, argument) == 0
+assert lib.unimem_write64(memory[0], argument[0], lib.unimem_id(memory[0])) == 0
+print("argument", argument[0])
+"""
+
+
+def test_remote_fork_starts_an_executable_file_at_the_rank(
+    comm, memory, pages, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    file, peer = tmp_path / "program", (comm.rank + 1) % comm.size
+    file.write_text(PROGRAM)
+    file.chmod(0o755)
+    comm.Barrier()  # all are in their folder
+    child = memory.fork(file, pages[comm.rank], node=peer)
+    forked = comm.sendrecv((child, pages[comm.rank]), peer, source=(comm.rank - 1) % comm.size)
+    memory.join()
+    comm.Barrier()
+    assert memory.read64(pages[comm.rank]) == child
+    assert (tmp_path / f"exec-{forked[0]}-stdout.log").read_text() == f"argument {forked[1]}\n"
     comm.Barrier()
 
 

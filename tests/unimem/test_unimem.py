@@ -3,6 +3,7 @@ nodes, remote fork, messages between kernels, locks."""
 
 import os
 import re
+import sys
 
 import pytest
 
@@ -10,9 +11,11 @@ from pagewire.cli.commands import info
 from pagewire.native import EngineError, lib
 from pagewire.run.settings import platform
 from pagewire.unimem.gsas import NO_ARGUMENT, NODE_SHIFT, Deny, GsasError, Refusal
+from pagewire.unimem.host import name_of
 from pagewire.unimem.kernel_mailbox import message
 from pagewire.unimem.locks import Barrier, McsLock, SpinLock, TicketLock
 from pagewire.unimem.machine import Machine
+from pagewire.unimem.program import ProgramError
 from pagewire.unimem.thread import THREADS_MAX
 
 COSTS = platform.load("exanest-qfdb").costs
@@ -286,6 +289,73 @@ def test_remote_fork_starts_a_thread_at_the_node(machine):
         return thread.read64(page)
 
     assert alone(machine, parent) == 103
+
+
+PROGRAM = f"""#!{sys.executable}
+from pagewire.native import ffi, lib
+memory, argument = ffi.new("unimem **"), ffi.new("uint64_t *")
+assert lib.unimem_forked(memory, argument) == 0
+page = ffi.new("uint8_t[4096]")
+assert lib.unimem_read4k(memory[0], argument[0], page) == 4096 and page[8] == 7
+assert lib.unimem_write64(memory[0], argument[0], lib.unimem_node(memory[0]) + 100) == 0
+assert lib.unimem_read64(memory[0], 0, argument) < 0
+print(ffi.string(lib.unimem_reason(memory[0])).decode())
+"""
+
+
+def same_as_program(thread):
+    assert thread.read4k(thread.argument)[8] == 7
+    thread.write64(thread.argument, thread.node + 100)
+    with pytest.raises(GsasError):
+        thread.read64(0)
+
+
+def executable(file, text, mode=0o755):
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def test_remote_fork_of_an_executable_file_takes_the_time_of_a_function(tmp_path, monkeypatch):
+    """[D3.6 2.2.8, 2.3.5]; in C: tests/c/unimem/test_forks.c."""
+
+    def parent(thread, program):
+        page = thread.alloc()
+        thread.write64(page + 8, 7)
+        id_ = thread.fork(program, page, node=3)
+        while not (found := thread.read64(page)):
+            thread.compute(1000)
+        return found, id_, thread.now_ns
+
+    monkeypatch.chdir(tmp_path)
+    function_name = name_of(same_as_program)
+    name = "program".ljust(len(function_name) - 2, "-")  # as long: as many words to write
+    executable(tmp_path / name, PROGRAM)
+    ends = []
+    for program in (same_as_program, f"./{name}"):
+        with Machine(4) as machine:
+            ends.append(alone(machine, parent, program))
+    assert ends[0] == ends[1] and ends[0][0] == 103
+    assert "there is no such page" in (tmp_path / f"exec-{ends[1][1]}-stdout.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "error"),
+    [
+        (None, 0, "there is no such file"),
+        ("#!/bin/sh\n", 0o644, "chmod [+]x"),
+        ("#!/bin/sh\necho here; exit 3\n", 0o755, r"child \d+, ended with exit code 3; see exec-"),
+        ("#!/bin/sh\nkill -SEGV $$\n", 0o755, "died of signal 11 .Segmentation fault.; see exec-"),
+        ("no format", 0o755, "ended with exit code 126"),
+    ],
+)
+def test_program_that_cannot_start_or_dies_is_told(
+    machine, tmp_path, monkeypatch, text, mode, error
+):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        executable(tmp_path / "program", text, mode)
+    with pytest.raises((GsasError, ProgramError), match=error):
+        alone(machine, lambda thread: thread.fork(tmp_path / "program", node=1))
 
 
 # ---- messages between kernels

@@ -10,11 +10,10 @@ static uint64_t spawn(void *context, const unimem_fork_request *wanted)
     return strcmp(wanted->name, "worker") == 0 ? 1 : 0;
 }
 
-static void every_name_does_what_the_deliverable_says(unimem *memory[2], const pair *p,
-                                                      const uint64_t *forked)
+static void every_name_does_what_the_deliverable_says(unimem *memory[2], const uint64_t *forked)
 {
     uint8_t page[UNIMEM_PAGE_BYTES];
-    atomic_use(p->nodes[0], memory[0], ATOMIC_NO_PARENT);
+    atomic_use(memory[0], ATOMIC_NO_PARENT);
     assert(getNumberBoards() == 2 && getBoardPid() == 0);
     assert(readThreadArgument() == UINT64_C(0xCAFEFEBEBEADBEFF));
     char *there = allocSharedPage(2, 1);
@@ -31,11 +30,11 @@ static void every_name_does_what_the_deliverable_says(unimem *memory[2], const p
     assert(remoteFork("worker", 55, 1) == 0 && *forked == 55);
     assert(remoteFork("nobody", 56, 1) == -1);
     freeSharedPage(there);
-    atomic_use(p->nodes[1], memory[1], 55);
+    atomic_use(memory[1], 55);
     assert(getBoardPid() == 1 && readThreadArgument() == 55);
 }
 
-static void an_invalid_pointer_ends_the_program(unimem *memory[2], const pair *p)
+static void an_invalid_pointer_ends_the_program(unimem *memory[2])
 {
     int said[2], status;
     char text[200];
@@ -43,7 +42,7 @@ static void an_invalid_pointer_ends_the_program(unimem *memory[2], const pair *p
     pid_t child = fork();
     if (child == 0) {
         dup2(said[1], STDERR_FILENO);
-        atomic_use(p->nodes[0], memory[0], ATOMIC_NO_PARENT);
+        atomic_use(memory[0], ATOMIC_NO_PARENT);
         READ64((void *)(uintptr_t)0x5000);
         _exit(0);
     }
@@ -65,8 +64,8 @@ int main(void)
         .struct_size = sizeof options, .spawn = spawn, .context = &forked};
     for (int i = 0; i < 2; i++)
         assert(unimem_create(p.nodes[i], i ? &options : NULL, &memory[i]) == PAGEWIRE_OK);
-    every_name_does_what_the_deliverable_says(memory, &p, &forked);
-    an_invalid_pointer_ends_the_program(memory, &p);
+    every_name_does_what_the_deliverable_says(memory, &forked);
+    an_invalid_pointer_ends_the_program(memory);
     for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
     end(&p);
     return 0;

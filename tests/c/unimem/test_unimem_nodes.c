@@ -68,8 +68,8 @@ static void operations_on_joined_nodes(void)
     assert(unimem_fork(memory[0], 1, "a program with a long name", 55, &value) == PAGEWIRE_OK);
     assert(value == 0x1002 && forked == 55);
     assert(unimem_fork(memory[0], 1, "another", 56, NULL) == PAGEWIRE_ERR_INVALID);
-    assert(strstr(pagewire_reason(p.nodes[0]), "starts no such thing") && forked == 56);
-    assert(unimem_fork(memory[1], 0, "one", 57, NULL) == PAGEWIRE_ERR_INVALID);
+    assert(strstr(pagewire_reason(p.nodes[0]), "the node cannot start it") && forked == 56);
+    assert(unimem_fork(memory[1], 0, "one", 57, NULL) == PAGEWIRE_ERR_ADDRESS);
     without_unimem(&p, memory);
 }
 
