@@ -86,7 +86,8 @@ int unimem_swap(unimem *memory, uint64_t address, uint64_t value, uint64_t *old)
 /* Start `name`, an executable file of the node's host, at the node, with an argument; *child: its
  * id, may be NULL. Its output goes to `exec-ID-stdout.log` in the folder of the node's process.
  * PAGEWIRE_ERR_ADDRESS: there is no such file; _PROTECTION: it may not be executed; _INVALID: the
- * node cannot start it. */
+ * node cannot start it, since no thread of its 63 is left, or its nodes are joined: those belong to
+ * one thread, which could not serve a program too. */
 int unimem_fork(unimem *memory, uint32_t node, const char *name, uint64_t argument,
                 uint64_t *child);
 /* Until what remote forks have started at this node has ended, and its clock is there.

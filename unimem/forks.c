@@ -71,6 +71,7 @@ uint64_t pw_forks_start(unimem *cpu, const unimem_fork_request *wanted)
 {
     uint64_t refusal = pw_program_check(wanted->name);
     if (refusal) return refusal;
+    if (pw_door_is_joined(cpu->node)) return 0; /* nodes of one thread: nobody could serve it */
     pw_fork *made = calloc(1, sizeof *made);
     if (!made) return 0;
     if (pw_thread_create(cpu, wanted->time_ns, &made->thread) < 0) {

@@ -4,7 +4,10 @@
 #include "tests/c/node/two_nodes.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,21 +127,36 @@ static pid_t hangs(unimem *const memory[2])
     return (pid_t)number;
 }
 
+static atomic_bool is_over;
+
+/* A node's host: it serves whoever asks. */
+static void *drive(void *node)
+{
+    while (!is_over) assert(pagewire_progress(node, PAGEWIRE_CPU_WAITS) >= 0);
+    return NULL;
+}
+
 int main(void)
 {
+    host_network network = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    host_end ends[2] = {{.network = &network, .node = 0}, {.network = &network, .node = 1}};
+    pthread_t drivers[2];
     char folder[] = "/tmp/pagewire-forks-XXXXXX", command[64];
     if (getenv("PAGEWIRE_FORK")) return be_the_child();
     assert(mkdtemp(folder) && chdir(folder) == 0);
-    pair p = joined(none);
+    pair p = {.nodes = {hosted(&ends[0], none), hosted(&ends[1], none)}};
     unimem *memory[2];
     for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
+    for (int i = 0; i < 2; i++) assert(pthread_create(&drivers[i], NULL, drive, p.nodes[i]) == 0);
     it_works_on_shared_memory(memory, &p);
     how_it_dies_is_told(memory);
     what_is_no_program_is_refused(memory);
     pid_t child = hangs(memory);
-    for (int i = 0; i < 2; i++) unimem_destroy(memory[i]);
+    is_over = true;
+    for (int i = 0; i < 2; i++) assert(pthread_join(drivers[i], NULL) == 0);
+    for (int i = 1; i >= 0; i--) unimem_destroy(memory[i]);
     assert(kill(child, 0) < 0 && errno == ESRCH); /* killed with its node */
-    end(&p);
+    for (int i = 0; i < 2; i++) pagewire_node_destroy(p.nodes[i]);
     snprintf(command, sizeof command, "rm -r %s", folder);
     return chdir("/") || system(command);
 }
