@@ -154,6 +154,7 @@ typedef struct {
      * nowhere. */
     uint64_t notification_address;
     uint64_t notification_data[2];
+    uint64_t key; /* of a write: what pagewire_register gave there; 0: none */
 } pagewire_transfer_options;
 
 /* A transfer under way, until pagewire_test, pagewire_wait or pagewire_forget takes it. */
@@ -167,9 +168,9 @@ typedef struct {
     uint64_t reserved[4];
 } pagewire_completion;
 
-/* Write num_bytes (1 to PAGEWIRE_TRANSFER_MAX_BYTES) to an address of the peer's memory, which its
- * protection domain and mapping guard, as on the machine: a write has no key. The source must stay
- * as it is until the operation is over. options: NULL for the default. PAGEWIRE_ERR_FULL: the 32
+/* Write num_bytes (1 to PAGEWIRE_TRANSFER_MAX_BYTES) to an address of the peer's memory. Without a
+ * key in the options its protection domain and mapping guard it, as on the machine; the setting
+ * ni.write_keys says where one is needed. The source must stay as it is until the operation is over. options: NULL for the default. PAGEWIRE_ERR_FULL: the 32
  * write channels are taken; take an operation that is over, and try again. */
 int pagewire_write(pagewire_node *node, uint32_t peer, const void *source,
                    uint64_t destination_address, uint64_t num_bytes,

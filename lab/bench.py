@@ -193,38 +193,38 @@ class Bench:
             timeline.keep(nodes)
         trace = nodes.trace_since(self._now_ns) if traced else ()
         outcomes = [
-            self._outcome(step, ids, prepare_ns, events, repetition, trace, counters)
-            for (step, _), (ids, prepare_ns) in zip(placed, posted, strict=True)
+            self._outcome(step, id_, prepare_ns, events, repetition, trace, counters)
+            for (step, _), (id_, prepare_ns) in zip(placed, posted, strict=True)
         ]
         self._now_ns = max(each.time_ns for each in events) + GAP_NS
         return outcomes
 
     def _post(
         self, placed: Sequence[tuple[Step, _Place]], costs_ns: Sequence[int]
-    ) -> list[tuple[tuple[int, ...], int]]:
-        """In order of time; ids of each, and what its preparation took."""
-        posted: dict[int, tuple[tuple[int, ...], int]] = {}
+    ) -> list[tuple[int, int]]:
+        """In order of time; id of each, and what its preparation took."""
+        posted: dict[int, tuple[int, int]] = {}
         times = [step.at_ns + cost for (step, _), cost in zip(placed, costs_ns, strict=True)]
         for idx in sorted(range(len(placed)), key=times.__getitem__):
             step, place = placed[idx]
             at_ns = self._now_ns + times[idx]
             ends = step.initiator, step.target
             what = place.source, place.destination, step.num_bytes, at_ns, ends, step.process
-            ids = self.nodes.write(*what) if step.is_write else (self.nodes.read(*what),)
-            posted[idx] = ids, costs_ns[idx]
+            post = self.nodes.write if step.is_write else self.nodes.read
+            posted[idx] = post(*what), costs_ns[idx]
         return [posted[idx] for idx in range(len(placed))]
 
     def _outcome(
         self,
         step: Step,
-        ids: tuple[int, ...],
+        id_: int,
         prepare_ns: int,
         events: Sequence[Event],
         repetition: int,
         trace: tuple[TraceRecord, ...],
         counters: dict[str, int],
     ) -> Outcome:
-        def end_ns(node: int, kind: int, id_: int, peer: int) -> int:
+        def end_ns(node: int, kind: int, peer: int) -> int:
             wanted = (node, kind, id_)
             found = [
                 each.time_ns
@@ -235,10 +235,10 @@ class Bench:
 
         here, there = step.initiator, step.target
         if step.is_write:
-            done_ns = end_ns(here, lib.PW_HOST_WRITE_DONE, ids[0], there)
-            arrived_ns = end_ns(there, lib.PW_HOST_ARRIVED, ids[1], here)
+            done_ns = end_ns(here, lib.PW_HOST_WRITE_DONE, there)
+            arrived_ns = end_ns(there, lib.PW_HOST_ARRIVED, here)
         else:
-            done_ns = arrived_ns = end_ns(here, lib.PW_HOST_FETCH_DONE, ids[0], there)
+            done_ns = arrived_ns = end_ns(here, lib.PW_HOST_FETCH_DONE, there)
         return Outcome(
             operation=step.operation,
             num_bytes=step.num_bytes,

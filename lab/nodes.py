@@ -57,6 +57,15 @@ class Nodes(Joined):
                 engine.open_process(process)
         self._watching: Callable[[int, Any], None] | None = None
         self._events: list[Event] = []
+        self._keys: dict[tuple[int, int, int], int] = {}
+        self._num_registered = 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is left to do, whatever is registered."""
+        num_pending = sum(engine.num_pending for engine in self.engines)
+        num_transactions = sum(engine.num_transactions for engine in self.engines)
+        return (num_pending, num_transactions) == (self._num_registered, 0)
 
     @property
     def target(self) -> int:
@@ -75,11 +84,17 @@ class Nodes(Joined):
         at_ns: int,
         ends: Ends | None = None,
         process: int = 0,
-    ) -> tuple[int, int]:
-        """The initiator writes to the target; at_ns is the user's call. Ids of its WRITE_DONE
-        there and of the target's ARRIVED. ends: these, when they are others."""
+    ) -> int:
+        """The initiator writes to the target; at_ns is the user's call. Id of WRITE_DONE there and
+        of the target's ARRIVED. ends: these, when they are others. Where a write needs a key the
+        destination is registered, once for all."""
         ends = ends or self.ends
-        return self.post_write(ends, source.address, destination.address, num_bytes, at_ns, process)
+        where, ni = (ends[1], destination.address, destination.num_bytes), self.engines[ends[1]].ni
+        if lib.pw_ni_writes_need_key(ni) and where not in self._keys:
+            self._keys[where] = self.register(*where)
+        key = self._keys.get(where, 0)
+        addresses = source.address, destination.address
+        return self.post_write(ends, *addresses, num_bytes, at_ns, key, process)
 
     def post_write(
         self,
@@ -88,21 +103,25 @@ class Nodes(Joined):
         destination: int,
         num_bytes: int,
         at_ns: int,
+        key: int = 0,
         process: int = 0,
-    ) -> tuple[int, int]:
-        """The same by addresses."""
-        key, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
-        ni, addresses = self.engines[ends[0]].ni, (source, destination)
+    ) -> int:
+        """The same by addresses; key: of what is registered there."""
+        found, ni = ffi.new("uint64_t *"), self.engines[ends[0]].ni
+        addresses = source, destination
         code = lib.pw_ni_write(
-            ni, PDID + process, ends[1], *addresses, num_bytes, ffi.NULL, at_ns, key, stream
+            ni, PDID + process, ends[1], *addresses, key, num_bytes, ffi.NULL, at_ns, found
         )
         check(code, "write")
-        return int(key[0]), int(stream[0])
+        return int(found[0])
 
     def register(self, node: int, address: int, num_bytes: int) -> int:
         """Its key."""
         key = ffi.new("uint64_t *")
-        check(lib.pw_ni_register(self.engines[node].ni, address, num_bytes, key), "register")
+        rights = lib.PW_REMOTE_READ | lib.PW_REMOTE_WRITE
+        ni = self.engines[node].ni
+        check(lib.pw_ni_register(ni, address, num_bytes, rights, key), "register")
+        self._num_registered += 1
         return int(key[0])
 
     def fetch(

@@ -115,8 +115,9 @@ typedef struct {
     int64_t last_packet_ns;       /* the last one may be shorter */
     int64_t held_ns;              /* of the way: an injected delay in the network */
     pw_notification notification; /* of the transfer */
+    uint64_t key; /* of the buffer that is written; 0: protection by PDID alone, where allowed */
 } pw_block_frame;
-_Static_assert(sizeof(pw_block_frame) == 128, "block frame");
+_Static_assert(sizeof(pw_block_frame) == 136, "block frame");
 
 /* A burst holds at most this; one block with its CRCs always fits. */
 /* cdef begin */

@@ -53,6 +53,10 @@
 #define PW_ENGINE_FRDMA 0 /* the R5's firmware [R5] */
 #define PW_ENGINE_ZDMA 1  /* the node's own DMA engine, before it [PSI 1.3.2] */
 
+#define PW_WRITE_KEYS_UNIT 0     /* needed by units that know of buffers: mini, static */
+#define PW_WRITE_KEYS_NEEDED 1   /* a remote write with key 0 is refused */
+#define PW_WRITE_KEYS_OPTIONAL 2 /* it is served, by PDID alone */
+
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
@@ -128,6 +132,7 @@ typedef struct {
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */
+    int64_t write_keys;            /* PW_WRITE_KEYS_* */
     int64_t ni_fifo_depth;
     int64_t ni_fifo_remembers; /* blocks */
     int64_t tasklet_entries;

@@ -474,6 +474,38 @@ static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
     return pw_pass;
 }
 
+bool pw_ni_writes_need_key(const pw_ni *ni)
+{
+    if (ni->settings.write_keys != PW_WRITE_KEYS_UNIT)
+        return ni->settings.write_keys == PW_WRITE_KEYS_NEEDED;
+    return ni->translation->ops->find_buffer != NULL;
+}
+
+/* Every write names a buffer and its key, which the owner alone checks [MINI 3.4]: with a unit that
+ * knows of buffers before a page is looked up, since the buffer's entry tells its address. One that
+ * misses is dropped like one whose page misses; a buffer that is not registered is refused when its
+ * entry says so. A key that is given counts whatever the unit; without one the PDID guards. */
+static pw_verdict check_key(pw_ni *ni, pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    const pw_translation_unit *unit = ni->translation;
+    if (block->header.stream & PW_STREAM_READ) return pw_pass; /* its own request asked for it */
+    const pw_region *region = pw_regions_find(&ni->regions, block->key);
+    if (block->key && unit->ops->find_buffer) {
+        pw_time at_ns = way->start_ns;
+        way->ready_ns =
+            unit->ops->find_buffer(ni->translation, block->header.pdid,
+                                   pw_regions_id(&ni->regions, block->key), region != NULL, at_ns);
+        way->start_ns += unit->find_buffer_ns;
+        way->arrival.end_ns += unit->find_buffer_ns;
+        if (way->ready_ns > at_ns) return drop_block(ni, way);
+    }
+    bool is_allowed = region ? pw_region_admits(region, PW_REMOTE_WRITE, block->header.source_node,
+                                                block->transfer_address, block->transfer_bytes)
+                             : block->key == 0 && !pw_ni_writes_need_key(ni);
+    return is_allowed ? pw_pass : (pw_verdict){PW_VERDICT_NACK, PW_NACK_PROTECTION};
+}
+
 /* Translate each page at its first packet. PW_OK, or why one can never be written. */
 static int look_at_pages(pw_ni *ni, pw_passage *way, pw_time *delay_ns)
 {
@@ -645,7 +677,7 @@ void pw_passage_note(pw_ni *ni, const pw_passage *way)
 
 pw_verdict pw_passage_check(pw_ni *ni, pw_passage *way)
 {
-    static stage *const stages[] = {check_crcs, know_duplicate, keep_order};
+    static stage *const stages[] = {check_crcs, know_duplicate, keep_order, check_key};
     return go_through(ni, way, stages, sizeof stages / sizeof *stages);
 }
 

@@ -306,8 +306,8 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
     if (!*region)
         return request->key == 0 && ni->settings.reads_without_key ? PW_NACK_NONE
                                                                    : PW_NACK_PROTECTION;
-    return pw_region_admits(*region, header->source_node, request->source_address,
-                            request->num_bytes)
+    return pw_region_admits(*region, PW_REMOTE_READ, header->source_node,
+                            request->source_address, request->num_bytes)
                ? PW_NACK_NONE
                : PW_NACK_PROTECTION;
 }
@@ -320,18 +320,31 @@ static void count_refused_read(pw_counters *counters, enum pw_nack_code code)
     counters->reads_refused_protection += code == PW_NACK_PROTECTION;
 }
 
+/* When the owner has found the buffer that a request names. A request that misses is dropped, and
+ * its sender's timer brings it again; what that loads the link with is not counted. The timer is
+ * the sender's: it is asked of every run that it is the same here. */
+static pw_time find_buffer(pw_ni *ni, const pw_read_request_frame *request, bool is_known)
+{
+    const pw_translation_unit *unit = ni->translation;
+    const pw_frame_header *header = &request->header;
+    uint64_t id = pw_regions_id(&ni->regions, request->key);
+    pw_time at_ns = header->time_ns;
+    while (unit->ops->find_buffer(ni->translation, header->pdid, id, is_known, at_ns) > at_ns) {
+        at_ns += pw_firmware_timeout_ns(&ni->firmware, header->source_node);
+        ni->counters.requests_retried++;
+    }
+    return at_ns + unit->find_buffer_ns;
+}
+
 static int on_read_request(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_read_request_frame *request = (const pw_read_request_frame *)header;
     pw_region *region = NULL;
     enum pw_nack_code refusal = examine_read(ni, request, &region);
     pw_time found_ns = header->time_ns;
-    const pw_translation_ops *ops = ni->translation->ops;
     bool is_sought = request->key && refusal != PW_NACK_DECODE && refusal != PW_NACK_NO_CONTEXT;
-    if (is_sought && ops->find_buffer)
-        found_ns = ops->find_buffer(ni->translation, header->pdid,
-                                    pw_regions_id(&ni->regions, request->key), region != NULL,
-                                    header->time_ns);
+    if (is_sought && ni->translation->ops->find_buffer)
+        found_ns = find_buffer(ni, request, region != NULL);
     if (refusal) {
         count_refused_read(&ni->counters, refusal);
         pw_control_send_plain(ni, PW_FRAME_READ_REFUSED, header->source_node, header->stream,

@@ -85,15 +85,18 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key);
 int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
                 uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id);
 /* Write num_bytes to the peer: the user's call at at_ns. PW_ERR_FULL when no write channel is free.
- * scheduling: NULL: by size. *stream: the id by which the peer's PW_HOST_ARRIVED names it. */
+ * key: what pw_ni_register gave there; with 0 the peer's PDID alone guards, where its setting
+ * write_keys allows that. scheduling: NULL: by size. *id: of PW_HOST_WRITE_DONE here, and of the
+ * peer's PW_HOST_ARRIVED. */
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
-                uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
-                int64_t at_ns, uint64_t *id, uint32_t *stream);
+                uint64_t destination_address, uint64_t key, uint64_t num_bytes,
+                const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id);
 /* The same with all that a descriptor says, notification and scheduling too; the channel is claimed
  * until the transfer is over. Returns when the CPU, which began at now_ns, has done its register
  * accesses; negative: PW_ERR_*. */
 int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
-                               const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id);
+                               const pw_descriptor *descriptor, uint64_t key, int64_t now_ns,
+                               uint64_t *id);
 
 /* Write channels in a user's hands: opened once, then descriptor, trigger and poll as often as
  * wanted [R5 2.3.3]; and reads. Times: when the CPU, which began at now_ns, has done its register
@@ -110,11 +113,11 @@ int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid);
 /* PW_ERR_INVALID when it is not open, or its transfer not over. */
 int pw_ni_close_channel(pw_ni *ni, uint32_t channel);
-/* Put a descriptor for the peer into the open channel. PW_ERR_INVALID when the channel is not open
+/* Put a descriptor for the peer, with a write's key, into the open channel. PW_ERR_INVALID when the channel is not open
  * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
  * none. */
 int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
-                                const pw_descriptor *descriptor, int64_t now_ns);
+                                const pw_descriptor *descriptor, uint64_t key, int64_t now_ns);
 /* Start what was inserted, once. *id: of PW_HOST_WRITE_DONE. PW_ERR_INVALID when there is nothing
  * to start. */
 int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id);
@@ -129,9 +132,14 @@ int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out)
  * the peer's setting reads_without_key is on: protection by PDID alone. */
 int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor *descriptor,
                    uint64_t key, int64_t now_ns, uint64_t *id);
-/* Let any peer that has the key read [address, +num_bytes) as often as it wants, until
- * pw_ni_unexpose. */
-int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key);
+/* Is a write without a key refused here? By the setting write_keys and the unit. */
+bool pw_ni_writes_need_key(const pw_ni *ni);
+/* Let any peer that has the key do what the rights say to [address, +num_bytes) as often as it
+ * wants, until pw_ni_unexpose. */
+#define PW_REMOTE_READ 1u
+#define PW_REMOTE_WRITE 2u
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint32_t rights,
+                   uint64_t *key);
 
 /* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can
  * be done before a frame arrives. Returns how many events were written; PW_ERR_NOMEM from when the

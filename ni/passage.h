@@ -111,7 +111,7 @@ pw_passage pw_passage_of(const pw_block_frame *block);
 pw_verdict pw_passage_enter(pw_ni *ni, pw_passage *way);
 /* Nothing of its transfer arrives before it; its packets in the trace. */
 void pw_passage_note(pw_ni *ni, const pw_passage *way);
-/* CRC, duplicate. */
+/* CRC, duplicate, order, key. */
 pw_verdict pw_passage_check(pw_ni *ni, pw_passage *way);
 /* Translate each page at its first packet. */
 pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way);

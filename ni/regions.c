@@ -98,6 +98,7 @@ pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
                           .num_bytes = num_bytes,
                           .key = make_key(regions, (uint32_t)slot, generation),
                           .peer = peer,
+                          .rights = PW_REMOTE_READ,
                           .generation = generation};
     regions->num_open++;
     return region;
@@ -124,8 +125,10 @@ void pw_regions_close(pw_regions *regions, pw_region *region)
     regions->num_open--;
 }
 
-bool pw_region_admits(const pw_region *region, uint32_t peer, uint64_t address, uint64_t num_bytes)
+bool pw_region_admits(const pw_region *region, uint8_t right, uint32_t peer, uint64_t address,
+                      uint64_t num_bytes)
 {
+    if (!(region->rights & right)) return false;
     if (!region->stays && (region->peer != peer || region->reading)) return false;
     return address >= region->address && num_bytes <= region->num_bytes &&
            address - region->address <= region->num_bytes - num_bytes;

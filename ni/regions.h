@@ -1,4 +1,4 @@
-/* Regions: what peers may read, each under a key of its own: one that no slot gives again
+/* Regions: what peers may read or write, each under a key of its own: one that no slot gives again
  * before 2^32 others, or, drawn, by chance alone (44 bits). Keys are hard to guess, for who has
  * some of them too, but no cryptography: the secret is a hash's seed. One NI, one thread at a time.
  */
@@ -11,8 +11,9 @@ typedef struct {
     pw_scheduling scheduling;         /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
+    uint8_t rights; /* PW_REMOTE_* */
     bool reading;
-    bool stays; /* any peer may read, any number of times */
+    bool stays; /* any peer may use it, any number of times */
 } pw_region;
 
 typedef struct {
@@ -32,7 +33,7 @@ void pw_regions_init(pw_regions *regions);
  * the first region. */
 void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed);
 void pw_regions_destroy(pw_regions *regions);
-/* A region for peer; stays and reading are false. NULL when the host has no memory. */
+/* A region for peer to read; stays and reading are false. NULL when the host has no memory. */
 pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
                            uint64_t num_bytes);
 /* The buffer's id that a key holds; of a forged key any. */
@@ -40,7 +41,8 @@ uint64_t pw_regions_id(const pw_regions *regions, uint64_t key);
 /* The region of a key; NULL when there is none (any more). */
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key);
 void pw_regions_close(pw_regions *regions, pw_region *region);
-/* May peer read these bytes of the region now? */
-bool pw_region_admits(const pw_region *region, uint32_t peer, uint64_t address, uint64_t num_bytes);
+/* May peer do this, PW_REMOTE_*, to these bytes of the region now? */
+bool pw_region_admits(const pw_region *region, uint8_t right, uint32_t peer, uint64_t address,
+                      uint64_t num_bytes);
 
 #endif

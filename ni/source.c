@@ -332,6 +332,7 @@ static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_b
         .last_packet_ns = block->last_ns,
         .held_ns = block->held_ns,
         .notification = block->transfer->notification,
+        .key = block->transfer->key,
     };
 }
 

@@ -43,12 +43,13 @@ int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
     return PW_OK;
 }
 
-int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint64_t *key)
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint32_t rights, uint64_t *key)
 {
     pw_region *region;
     int code = open_region(ni, ni->node, address, num_bytes, &region);
     if (code < 0) return code;
     region->scheduling = by_size;
+    region->rights = (uint8_t)rights;
     region->stays = true;
     *key = region->key;
     return PW_OK;
@@ -156,8 +157,8 @@ static int64_t post_write(pw_ni *ni, pw_transfer *transfer, pw_time at_ns)
 }
 
 int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
-                uint64_t destination_address, uint64_t num_bytes, const pw_scheduling *scheduling,
-                int64_t at_ns, uint64_t *id, uint32_t *stream)
+                uint64_t destination_address, uint64_t key, uint64_t num_bytes,
+                const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id)
 {
     if (!scheduling) scheduling = &by_size;
     if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
@@ -165,6 +166,7 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
         .source_address = source_address,
         .destination_address = destination_address,
         .num_bytes = num_bytes,
+        .key = key,
         .peer = peer,
         .pdid = pdid,
         .hint = (uint8_t)scheduling->hint,
@@ -173,15 +175,16 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
     int64_t posted_ns = post_write(ni, &transfer, at_ns);
     if (posted_ns < 0) return (int)posted_ns;
     *id = transfer.cookie;
-    *stream = transfer.stream;
     return PW_OK;
 }
 
 int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
-                               const pw_descriptor *descriptor, int64_t now_ns, uint64_t *id)
+                               const pw_descriptor *descriptor, uint64_t key, int64_t now_ns,
+                               uint64_t *id)
 {
     if (peer >= ni->num_nodes || !pw_descriptor_is_valid(descriptor)) return PW_ERR_INVALID;
     pw_transfer transfer = pw_transfer_of(descriptor, peer, pdid);
+    transfer.key = key;
     int64_t posted_ns = post_write(ni, &transfer, now_ns);
     if (posted_ns >= 0) *id = transfer.cookie;
     return posted_ns;
@@ -217,7 +220,7 @@ int pw_ni_close_channel(pw_ni *ni, uint32_t channel)
 }
 
 int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
-                                const pw_descriptor *descriptor, int64_t now_ns)
+                                const pw_descriptor *descriptor, uint64_t key, int64_t now_ns)
 {
     pw_firmware *firmware = &ni->firmware;
     if (peer >= ni->num_nodes || !is_at_rest(ni, channel) || !pw_descriptor_is_valid(descriptor))
@@ -228,6 +231,7 @@ int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
     firmware->descriptors[channel] = *descriptor;
     firmware->descriptors[channel].done = 0;
     firmware->transfers[channel].peer = peer;
+    firmware->transfers[channel].key = key;
     firmware->user_states[channel] = INSERTED;
     return now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
 }
@@ -240,6 +244,7 @@ int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
     pw_transfer transfer =
         pw_transfer_of(&firmware->descriptors[channel], firmware->transfers[channel].peer,
                        firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
+    transfer.key = firmware->transfers[channel].key;
     *id = transfer.cookie = transfer.stream = pw_firmware_new_stream(firmware);
     firmware->user_states[channel] = TRIGGERED;
     pw_firmware_trigger(firmware, channel, &transfer, posted_ns);

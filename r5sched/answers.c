@@ -55,10 +55,9 @@ static pw_time deadline(const pw_firmware *firmware, const pw_transaction *trans
                         pw_time at_ns)
 {
     const pw_settings *settings = firmware->settings;
-    int64_t timeout_ns = settings->timeout_ns, tick_ns = settings->tick_ns;
+    uint32_t peer = firmware->transfers[transaction->channel].peer;
+    int64_t timeout_ns = pw_firmware_timeout_ns(firmware, peer), tick_ns = settings->tick_ns;
     if (timeout_ns < 0) return PW_NEVER;
-    if (settings->timeout_is_auto)
-        timeout_ns = firmware->auto_timeout_ns[firmware->transfers[transaction->channel].peer];
     if (settings->timeout_implementation == PW_TIMEOUT_ABSOLUTE) return at_ns + timeout_ns;
     int64_t num_ticks = (timeout_ns + tick_ns - 1) / tick_ns;
     return (at_ns / tick_ns + num_ticks) * tick_ns;

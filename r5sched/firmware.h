@@ -49,6 +49,7 @@ static inline const pw_event *pw_mailbox_head(const pw_mailbox *mailbox)
 typedef struct {
     uint64_t source_address, destination_address, num_bytes;
     uint64_t cookie; /* the host's: its id of a write, key of the region of a served read */
+    uint64_t key;    /* of a write: of its destination; 0: none */
     uint32_t peer, stream;
     uint16_t pdid;
     bool active, notified, queued;
@@ -177,6 +178,13 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
                      const pw_receiver_rules *receiver, pw_counters *counters, pw_tallies *tallies,
                      pw_event_queue *events, pw_trace *trace);
 void pw_firmware_destroy(pw_firmware *firmware);
+/* Of a block for the peer; negative: none. */
+static inline int64_t pw_firmware_timeout_ns(const pw_firmware *firmware, uint32_t peer)
+{
+    const pw_settings *settings = firmware->settings;
+    if (settings->timeout_ns < 0 || !settings->timeout_is_auto) return settings->timeout_ns;
+    return firmware->auto_timeout_ns[peer];
+}
 /* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
 /* Is it of a write that can be done: some bytes, its notification aligned, hint and window such? */

@@ -64,8 +64,9 @@ typedef struct {
     /* These three are NULL in a unit that knows of no buffers. A buffer is registered; PW_ERR_FULL
      * when the unit has no room for one more. */
     int (*open_buffer)(pw_translation_unit *unit, uint32_t num_open);
-    /* When a request that names the buffer, by its id, and came at at_ns is answered. is_known: it
-     * is registered. */
+    /* Look up the buffer that a request or packet names, by its id, which came at at_ns; is_known:
+     * it is registered. Later than at_ns: it was dropped, and the unit has the entry from then on.
+     */
     pw_time (*find_buffer)(pw_translation_unit *unit, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns);
     void (*close_buffer)(pw_translation_unit *unit, uint64_t buffer);
@@ -94,6 +95,7 @@ struct pw_translation_unit {
     const pw_translation_ops *ops;
     pw_memory *memory;
     pw_smmu *smmu; /* contexts and TLBs; NULL: it has its own */
+    pw_time find_buffer_ns; /* that a look-up of a buffer takes */
     pw_receiver_rules receiver;
     uint32_t buffer_bits;    /* of a buffer's id in a key that is drawn; 0: keys are not drawn */
     const pw_pinned *pinned; /* what the unit keeps pinned by itself; NULL: it never does */

@@ -66,8 +66,8 @@ class RemoteBuffer(NamedTuple):
     address: int
     num_bytes: int
     key: int
-    """Needed by reads; 0 only does where the owner's `ni.reads_without_key` is on. Writes are
-    protected by the protection domain alone."""
+    """A read needs it, unless the owner's `ni.reads_without_key` is on; a write where its
+    `ni.write_keys` says so. With 0 the protection domain alone guards."""
 
 
 class RemoteNotification(NamedTuple):
@@ -101,7 +101,13 @@ class Buffer:
             self._prepared = here.node.acquire(self.address, num_bytes)
             key = ffi.new("uint64_t *")
             check(
-                lib.pw_ni_register(here.node.engine.ni, self.address, num_bytes, key),
+                lib.pw_ni_register(
+                    here.node.engine.ni,
+                    self.address,
+                    num_bytes,
+                    lib.PW_REMOTE_READ | lib.PW_REMOTE_WRITE,
+                    key,
+                ),
                 "registration",
             )
         self.remote = RemoteBuffer(here.node.rank, self.address, num_bytes, key[0])
@@ -112,7 +118,7 @@ class Buffer:
         return np.frombuffer(self.array, dtype, count, offset)
 
     def free(self) -> None:
-        """Take the peers' permission to read back. The pages go when no array refers to them."""
+        """Take the peers' permission to use it back. The pages go when no array refers to them."""
         if self not in here.kept:
             raise ValueError("the buffer has been freed before")
         here.kept.remove(self)
@@ -340,7 +346,12 @@ class Channel(_Transfers):
                 if decision is not None:
                     descriptor.reserved = (decision.hint, decision.window_blocks)
             inserted_ns = lib.pw_ni_insert_descriptor(
-                here.node.engine.ni, self.number, self._peer, descriptor, here.clock.now_ns
+                here.node.engine.ni,
+                self.number,
+                self._peer,
+                descriptor,
+                self._key,
+                here.clock.now_ns,
             )
             here.clock.reach(check(inserted_ns, f"descriptor for rank {self._peer}"))
         self._inserted = True

@@ -42,7 +42,7 @@ static int64_t post(unim_dma *dma, const dma_buffer *from, const dma_buffer *to,
                                       .transfer_bytes = (uint32_t)num_bytes};
     uint16_t pdid = pw_node_pdid(dma->node);
     return is_own(dma, from)
-               ? pw_ni_write_descriptor(dma->ni, pdid, to->node, &descriptor, at_ns, id)
+               ? pw_ni_write_descriptor(dma->ni, pdid, to->node, &descriptor, to->key, at_ns, id)
                : pw_ni_read(dma->ni, pdid, from->node, &descriptor, from->key, at_ns, id);
 }
 

@@ -21,7 +21,8 @@ static int give_to_ni(unim_dma *dma, dma_pages *made)
 {
     pw_node *node = dma->node;
     const pw_span span = {made->buffer.address, made->buffer.num_bytes};
-    int code = pw_ni_register(dma->ni, span.address, span.num_bytes, &made->buffer.key);
+    int code = pw_ni_register(dma->ni, span.address, span.num_bytes,
+                              PW_REMOTE_READ | PW_REMOTE_WRITE, &made->buffer.key);
     if (code < 0)
         return pw_node_fail(node, code, "DMA buffer of %llu bytes", (printed)span.num_bytes);
     code = pw_node_acquire(node, span, PW_ACCESS_WRITE | PW_ACCESS_IN_PLACE, &made->lease);

@@ -69,6 +69,7 @@ class _Transfers:
             self.nodes.register(1, self.far.address, PAGE_BYTES)
             for _ in range(ROUND + 1 if where == BUFFER else 0)
         ]
+        self._written = self.nodes.register(1, self.far.address, self.far.num_bytes)
         for page in range(ROUND + 1):  # pinned once, and the hot one last
             self.one(page)
         self.one(0)
@@ -80,7 +81,7 @@ class _Transfers:
             return
         near += page * PAGE_BYTES if self.where == SEND else 0
         far += page * PAGE_BYTES if self.where == RECEIVE else 0
-        self.nodes.post_write((0, 1), near, far, PAGE_BYTES, at_ns)
+        self.nodes.post_write((0, 1), near, far, PAGE_BYTES, at_ns, self._written)
 
     def one(self, page: int) -> int:
         """Latency of a transfer at rest: until a write has arrived, a read is done."""

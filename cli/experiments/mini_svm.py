@@ -72,7 +72,7 @@ class _Machine:
         if access.kind == FETCH:
             self.nodes.fetch(ends, theirs, self.keys[home], mine, num_bytes, at_ns)
         else:
-            self.nodes.post_write(ends, mine, theirs, num_bytes, at_ns)
+            self.nodes.post_write(ends, mine, theirs, num_bytes, at_ns, self.keys[home])
 
     def phase(self, accesses: list[list[Access]], start_ns: int) -> int:
         """Every node's accesses one after the other; when the last one is over."""

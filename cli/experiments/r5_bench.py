@@ -55,7 +55,8 @@ class Bench:
             )
         self.platform = load_platform(config.run.platform)
         # The machine asks a read for its protection domain alone.
-        own = dataclasses.replace(config, ni=dataclasses.replace(config.ni, reads_without_key=True))
+        keyless = dataclasses.replace(config.ni, reads_without_key=True, write_keys="optional")
+        own = dataclasses.replace(config, ni=keyless)
         self.nodes = Nodes(own, self.platform, 1 if loopback else 2)
         self._initiator, self._target = 0, 0 if loopback else 1
         room = -(-max_bytes // _NOTIFICATION_BYTES) * _NOTIFICATION_BYTES
@@ -191,7 +192,7 @@ class Bench:
             posted = lib.pw_ni_read(ni, PDID, peer, descriptor, 0, at_ns, self._id)
             return check(posted, "read")
         number = self._channels[channel]
-        posted = lib.pw_ni_insert_descriptor(ni, number, self._target, descriptor, at_ns)
+        posted = lib.pw_ni_insert_descriptor(ni, number, self._target, descriptor, 0, at_ns)
         return check(lib.pw_ni_trigger(ni, number, check(posted, "insert"), self._id), "trigger")
 
     def _check(self, num_bytes: int, operation: str) -> None:

@@ -35,7 +35,8 @@ static int register_memory(pagewire_node *node, pw_span span, uint64_t *key)
                             (printed)span.num_bytes, (printed)PW_TRANSFER_MAX_BYTES);
     int code = PW_ARRAY_MAKE_ROOM(node->registrations, node->num_registrations, node->capacity, 16);
     if (code == PW_OK)
-        code = pw_ni_register(pw_node_ni(node->node), span.address, span.num_bytes, &made.key);
+        code = pw_ni_register(pw_node_ni(node->node), span.address, span.num_bytes,
+                              PW_REMOTE_READ | PW_REMOTE_WRITE, &made.key);
     if (code < 0)
         return pw_door_fail(node, code, "registration of %llu bytes at %#llx: %s",
                             (printed)span.num_bytes, (printed)span.address, pw_status_text(code));
@@ -153,6 +154,7 @@ static int read_options(pagewire_node *node, transfer *wanted,
     descriptor->transfer_bytes = (uint32_t)num_bytes;
     descriptor->reserved[0] = options.hint;
     descriptor->reserved[1] = options.window_blocks;
+    if (!wanted->is_read) wanted->key = options.key;
     return check_options(node, wanted->is_read, &options);
 }
 
@@ -167,7 +169,8 @@ static int64_t post_to_engine(pagewire_node *node, const transfer *wanted, uint6
     else descriptor.source_address = local_address;
     return wanted->is_read
                ? pw_ni_read(ni, node->pdid, wanted->peer, &descriptor, wanted->key, now_ns, id)
-               : pw_ni_write_descriptor(ni, node->pdid, wanted->peer, &descriptor, now_ns, id);
+               : pw_ni_write_descriptor(ni, node->pdid, wanted->peer, &descriptor, wanted->key, now_ns,
+                                        id);
 }
 
 static int post(pagewire_node *node, const transfer *wanted, pagewire_operation **out)

@@ -463,6 +463,12 @@ static const pw_setting_row rows[] = {
      "serve remote reads with key 0, which the protection domain (PDID) alone then guards; "
      "otherwise they are refused",
      FLAG(reads_without_key)},
+    {"ni.write_keys", "unit",
+     "remote writes with key 0: optional: served, and the protection domain (PDID) alone guards; "
+     "needed: refused; unit: refused with run.translation = mini or static; a key that is given "
+     "is checked always",
+     CHOICE(write_keys, {"unit", PW_WRITE_KEYS_UNIT}, {"needed", PW_WRITE_KEYS_NEEDED},
+            {"optional", PW_WRITE_KEYS_OPTIONAL})},
 
     /* [unimem] */
     {"unimem.fifo_words", "512",

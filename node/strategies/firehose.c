@@ -148,7 +148,7 @@ static int offer(pw_node *node, pw_handle *handle, uint64_t address)
 {
     const pw_span span = {address, handle->num_bytes};
     if (pw_span_num_pages(span) <= of(node)->max_pages) return 0;
-    int code = pw_ni_register(node->ni, address, handle->num_bytes, &handle->key);
+    int code = pw_ni_register(node->ni, address, handle->num_bytes, PW_REMOTE_READ, &handle->key);
     if (code < 0)
         return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
                             handle->peer);

@@ -328,43 +328,27 @@ static int open_buffer(pw_translation_unit *base, uint32_t num_open)
     return num_open < (UINT32_C(1) << PW_MINI_BUFFER_BITS) - 1 ? PW_OK : PW_ERR_FULL;
 }
 
-/* A request that misses is dropped, and its sender's timer brings it again until the entry is
- * there. The timer is the sender's; that its setting is the same here is asked of every run. */
-static pw_time retried_ns(pw_mini *mini, pw_time at_ns, pw_time ready_ns)
-{
-    pw_time timeout_ns = mini->settings->timeout_ns;
-    while (at_ns < ready_ns) {
-        at_ns += timeout_ns;
-        mini->counters->requests_retried++;
-    }
-    return at_ns;
-}
-
 static pw_time find_buffer(pw_translation_unit *base, uint16_t pdid, uint64_t buffer, bool is_known,
                            pw_time at_ns)
 {
     pw_mini *mini = of(base);
-    pw_time free_ns, ready_ns = at_ns;
+    pw_time free_ns;
     bool evicted;
     mini->counters->cbh_lookups++;
-    mini->counters->cbh_invalid += !is_known;
     pw_cache_line *line = pw_line_cache_find(&mini->cbh, pdid, buffer);
     /* an entry that was filled as invalid ends with the registration of its id */
     if (line && is_known && !pw_cache_line_has(line, 0)) line->is_used = false, line = NULL;
     if (!line) {
         mini->counters->cbh_misses++;
-        line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
-        if (!line) { /* every slot of the set is reserved: the request comes again */
-            ready_ns = retried_ns(mini, at_ns, free_ns);
-            line = pw_line_cache_take(&mini->cbh, pdid, buffer, ready_ns, &free_ns, &evicted);
-        }
+        line = pw_line_cache_take(&mini->cbh, pdid, buffer, at_ns, &free_ns, &evicted);
+        if (!line) return free_ns; /* every slot of the set is reserved */
         miss_work work = {.key = (uint64_t)at_ns * PW_NUM_LOCKS + 1};
         line->valid[0] = is_known;
-        line->ready_ns = handle_miss(mini, ready_ns, &work);
+        line->ready_ns = handle_miss(mini, at_ns, &work);
     }
-    at_ns = retried_ns(mini, at_ns, line->ready_ns);
     line->used_ns = pw_later(line->used_ns, at_ns);
-    return at_ns + mini->costs->cbh_lookup_ns + way_ns(mini->costs, mini->settings->cbh_ways);
+    mini->counters->cbh_invalid += !is_known && line->ready_ns <= at_ns;
+    return line->ready_ns;
 }
 
 static void close_buffer(pw_translation_unit *base, uint64_t buffer)
@@ -420,6 +404,7 @@ static pw_mini *create(const pw_unit_parts *parts, const pw_translation_ops *ops
         .base = {.ops = ops,
                  .memory = parts->memory,
                  .receiver = {.is_silent = true, .keeps_order = parts->settings->keeps_order},
+                 .find_buffer_ns = parts->costs->cbh_lookup_ns,
                  .pinned = &mini->table.pinned},
         .costs = parts->costs,
         .settings = parts->settings,
@@ -457,6 +442,7 @@ int pw_mini_create(const pw_unit_parts *parts, pw_translation_unit **out)
     if (!mini) return PW_ERR_NOMEM;
     mini->base.buffer_bits = PW_MINI_BUFFER_BITS;
     mini->lookup_ns += way_ns(parts->costs, parts->settings->vmh_ways);
+    mini->base.find_buffer_ns += way_ns(parts->costs, parts->settings->cbh_ways);
     mini->line_shift = (uint32_t)__builtin_ctzll((uint64_t)parts->settings->vmh_line_pages);
     mini->checked_ns = INT64_MIN;
     mini->table.cache = &mini->vmh;
@@ -530,7 +516,7 @@ static pw_time static_find_buffer(pw_translation_unit *base, uint16_t pdid, uint
     (void)pdid, (void)buffer;
     of(base)->counters->cbh_lookups++;
     of(base)->counters->cbh_invalid += !is_known;
-    return at_ns + of(base)->costs->cbh_lookup_ns;
+    return at_ns;
 }
 
 int pw_static_tables_create(const pw_unit_parts *parts, pw_translation_unit **out)

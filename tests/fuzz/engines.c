@@ -51,7 +51,8 @@ void engines_begin(engines *all, const pw_settings *settings, const pw_impairmen
         MUST(pw_ni_open_domain(all->ni[node], PDID) == PW_OK);
         if (plan) MUST(pw_ni_plan_impairment(all->ni[node], site, plan) == PW_OK);
     }
-    MUST(pw_ni_register(all->ni[0], (uintptr_t)open_memory, SHOWN_BYTES, &all->shown_key) == PW_OK);
+    MUST(pw_ni_register(all->ni[0], (uintptr_t)open_memory, SHOWN_BYTES, PW_REMOTE_READ,
+                        &all->shown_key) == PW_OK);
 }
 
 void engines_end(engines *all)
@@ -154,7 +155,6 @@ void engines_start(engines *all, uint32_t node, uint32_t peer, uint64_t source,
                      .destination = destination,
                      .num_bytes = num_bytes};
     uint64_t key;
-    uint32_t stream;
     int code;
     if (is_read) {
         code = pw_ni_expose(all->ni[peer], node, source, num_bytes, NULL, &key);
@@ -162,8 +162,8 @@ void engines_start(engines *all, uint32_t node, uint32_t peer, uint64_t source,
             code = pw_ni_fetch(all->ni[node], PDID, peer, source, key, destination, num_bytes,
                                (int64_t)at_ns, &made.id);
     } else {
-        code = pw_ni_write(all->ni[node], PDID, peer, source, destination, num_bytes, NULL,
-                           (int64_t)at_ns, &made.id, &stream);
+        code = pw_ni_write(all->ni[node], PDID, peer, source, destination, 0, num_bytes, NULL,
+                           (int64_t)at_ns, &made.id);
     }
     if (code == PW_OK) all->transfers[all->num_transfers++] = made;
 }

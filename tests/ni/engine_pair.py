@@ -260,13 +260,22 @@ class Pair(Joined):
         pdid: int = PDID,
         hint: int = 0,
         window_blocks: int = 0,
+        key: int = 0,
     ) -> int:
-        id_, stream = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        id_ = ffi.new("uint64_t *")
         ni = self.nis[node]
         addresses, how = (source_address, destination_address), scheduling(hint, window_blocks)
-        code = lib.pw_ni_write(ni, pdid, peer, *addresses, num_bytes, how, at_ns, id_, stream)
+        code = lib.pw_ni_write(ni, pdid, peer, *addresses, key, num_bytes, how, at_ns, id_)
         check(code, "write")
         return int(id_[0])
+
+    def register(self, buffer: Buffer, node: int = 1, rights: int = 3) -> int:
+        """Its key; rights: to read and write."""
+        key = ffi.new("uint64_t *")
+        ni = self.nis[node]
+        code = lib.pw_ni_register(ni, buffer.address, buffer.num_bytes, rights, key)
+        check(code, "register")
+        return int(key[0])
 
     def expose(
         self,
@@ -333,6 +342,7 @@ class Pair(Joined):
         channel: int | None = None,
         node: int = 0,
         peer: int = 1,
+        key: int = 0,
     ) -> int:
         """Insert a descriptor into a channel (a new one when not given) and trigger it; the write's
         id."""
@@ -342,7 +352,8 @@ class Pair(Joined):
             source_address, destination_address, num_bytes, notification, data
         )
         id_, ni = ffi.new("uint64_t *"), self.nis[node]
-        posted = check(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, at_ns), "insert")
+        posted = lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, key, at_ns)
+        check(posted, "insert")
         check(lib.pw_ni_trigger(ni, channel, posted, id_), "trigger")
         return int(id_[0])
 

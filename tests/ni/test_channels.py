@@ -201,7 +201,7 @@ def test_registered_region_serves_any_number_of_reads_until_it_is_taken_back() -
     pair = Pair(3)
     source, destination = resident(3 * BLOCK)
     key = ffi.new("uint64_t *")
-    assert lib.pw_ni_register(pair.nis[0], source.address, source.num_bytes, key) == 0
+    assert lib.pw_ni_register(pair.nis[0], source.address, source.num_bytes, 1, key) == 0
 
     def read(node: int, with_key: int) -> int:
         destination.fill(bytes(destination.num_bytes))
@@ -223,6 +223,33 @@ def test_registered_region_serves_any_number_of_reads_until_it_is_taken_back() -
     assert lib.pw_ni_unexpose(pair.nis[0], key[0]) == 0
     assert read(1, key[0]) == lib.PW_ERR_PROTECTION
     pair.assert_quiet()
+
+
+@pytest.mark.parametrize("channel", [False, True])
+def test_key_of_a_write_is_checked_by_its_owner_alone(channel: bool) -> None:
+    """Any unit, and any write that has one; without one the PDID guards, unless one is needed."""
+    for keys, keyless in (("UNIT", 0), ("NEEDED", lib.PW_ERR_PROTECTION)):
+        pair = Pair(write_keys=getattr(lib, f"PW_WRITE_KEYS_{keys}"))
+        source, destination = resident(2 * BLOCK)
+        key, read_only = pair.register(destination), pair.register(destination, rights=1)
+
+        def error(with_key: int, offset: int = 0) -> int:
+            addresses = source.address, destination.address + offset
+            if channel:
+                pair.post(*addresses, BLOCK, key=with_key)
+            else:
+                pair.write_raw(*addresses, BLOCK, key=with_key)
+            return min(event.error for event in pair.run())
+
+        assert error(key) == error(key, BLOCK) == 0
+        assert error(0) == keyless
+        before = destination.read()
+        destination.fill(bytes(2 * BLOCK))
+        for refused in ((key ^ 1 << 40, 0), (read_only, 0), (key, BLOCK + 1), (key, -1)):
+            assert error(*refused) == lib.PW_ERR_PROTECTION
+        assert destination.read() == bytes(2 * BLOCK) != before
+        assert lib.pw_ni_unexpose(pair.nis[1], key) == 0
+        assert error(key) == lib.PW_ERR_PROTECTION
 
 
 def test_poll_goes_through_ongoing_and_paused_to_finished() -> None:
@@ -299,7 +326,7 @@ def test_hint_and_window_of_a_descriptor_reach_the_firmware(hint: int, window_bl
     channel, ni = pair.open_channel(), pair.nis[0]
     descriptor = make_descriptor(source.address, destination.address, source.num_bytes)
     descriptor.reserved = (hint, window_blocks)
-    check = lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0)
+    check = lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0, 0)
     assert check > 0 and lib.pw_ni_trigger(ni, channel, check, ffi.new("uint64_t *")) > 0
     pair.run()
     first_ack = pair.time_of("ack")
@@ -311,7 +338,7 @@ def test_hint_and_window_of_a_descriptor_reach_the_firmware(hint: int, window_bl
     assert destination.read() == source.read()
     for bad in ((4, 0), (0, 65), (2**40, 0)):
         descriptor.reserved = bad
-        assert lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0) == lib.PW_ERR_INVALID
+        assert lib.pw_ni_insert_descriptor(ni, channel, 1, descriptor, 0, 0) == lib.PW_ERR_INVALID
 
 
 def test_write_through_a_channel_takes_the_time_of_a_plain_write() -> None:
@@ -352,7 +379,7 @@ def test_misuse_of_a_channel_is_refused() -> None:
     fine = make_descriptor(*addresses, BLOCK, page.address, WORDS)
 
     def insert(descriptor: object, channel: int = 0, peer: int = 1) -> int:
-        return int(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, 0))
+        return int(lib.pw_ni_insert_descriptor(ni, channel, peer, descriptor, 0, 0))
 
     assert insert(fine) == lib.PW_ERR_INVALID  # not open
     assert pair.open_channel() == 0

@@ -41,7 +41,7 @@ def test_range_that_wraps_is_refused_at_the_call() -> None:
         assert refused(pair.fetch_raw, source.address, 1, address, num_bytes) == ADDRESS
         assert refused(pair.fetch_raw, address, 1, destination.address, num_bytes) == ADDRESS
         assert refused(pair.post, source.address, address, num_bytes) == ADDRESS
-    assert lib.pw_ni_register(pair.nis[0], TOP, PAGE, ffi.new("uint64_t *")) == ADDRESS
+    assert lib.pw_ni_register(pair.nis[0], TOP, PAGE, 0, ffi.new("uint64_t *")) == ADDRESS
     pair.assert_quiet()
 
 

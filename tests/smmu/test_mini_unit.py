@@ -2,7 +2,19 @@
 
 import pytest
 from engine_costs import Steps
-from engine_pair import BLOCK, DONE, NOWHERE, PAGE, PDID, Pair, absent, pattern, resident, write
+from engine_pair import (
+    BLOCK,
+    DONE,
+    NOWHERE,
+    PAGE,
+    PDID,
+    Buffer,
+    Pair,
+    absent,
+    pattern,
+    resident,
+    write,
+)
 
 from pagewire.native import EngineError, ffi, lib
 from pagewire.run.settings.config import ConfigError, load
@@ -22,8 +34,13 @@ def mini_pair(**settings: int) -> Pair:
         "vmh_entries": 64,
         "vmh_ways": 2,
         "timeout_ns": TIMEOUT_NS,
+        "write_keys": lib.PW_WRITE_KEYS_OPTIONAL,  # most of these tests are about pages alone
     }
     return Pair(**(mini | settings))
+
+
+def static_pair(**settings: int) -> Pair:
+    return Pair(translation=STATIC, write_keys=lib.PW_WRITE_KEYS_OPTIONAL, **settings)
 
 
 def fill_ns(pair: Pair, num_pinned: int) -> int:
@@ -296,26 +313,27 @@ def test_request_for_a_new_buffer_comes_again_until_its_entry_is_there() -> None
         pair.fetch_raw(source.address, key, destination.address, PAGE, at_ns)
         assert all(event.error == 0 for event in pair.run())
     owner = pair.counters(0)
-    assert owner.cbh_lookups == 2 and owner.cbh_misses == 2  # each exposure is a buffer
+    assert owner.cbh_misses == 2  # each exposure is a buffer
     assert owner.requests_retried == 2
+    assert owner.cbh_lookups == 4  # the request that comes again is looked up again
 
 
 def test_registered_buffer_is_found_in_the_cache() -> None:
     pair = mini_pair()
     source, destination = resident(PAGE)
     key = ffi.new("uint64_t *")
-    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, lib.PW_REMOTE_READ, key) == 0
     for at_ns in (0, 50_000_000, 100_000_000):
         pair.fetch_raw(source.address, int(key[0]), destination.address, PAGE, at_ns)
         assert all(event.error == 0 for event in pair.run())
-    assert pair.counters(0).cbh_lookups == 3 and pair.counters(0).cbh_misses == 1
+    assert pair.counters(0).cbh_lookups == 4 and pair.counters(0).cbh_misses == 1
 
 
 def test_wrong_key_is_refused_and_counted_whichever_bit_is_wrong() -> None:
     pair = mini_pair()
     source, destination = resident(PAGE)
     key = ffi.new("uint64_t *")
-    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+    assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, lib.PW_REMOTE_READ, key) == 0
     right = int(key[0])
     wrong = [right ^ 1 << bit for bit in range(64)]
     for i, each in enumerate(wrong):
@@ -335,7 +353,7 @@ def test_deregistered_buffer_leaves_the_cache() -> None:
     source, destination = resident(PAGE)
     key = ffi.new("uint64_t *")
     for at_ns in (0, 50_000_000):
-        assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, key) == 0
+        assert lib.pw_ni_register(pair.nis[0], source.address, PAGE, lib.PW_REMOTE_READ, key) == 0
         pair.fetch_raw(source.address, int(key[0]), destination.address, PAGE, at_ns)
         assert all(event.error == 0 for event in pair.run())
         assert lib.pw_ni_unexpose(pair.nis[0], int(key[0])) == 0
@@ -343,11 +361,98 @@ def test_deregistered_buffer_leaves_the_cache() -> None:
     assert pair.counters(0).vmh_misses_send == 1  # translations of its pages stay
 
 
+def keyed_pair(**settings: int) -> Pair:
+    """Writes need keys, by default: node 1 owns what is written."""
+    return mini_pair(**{"write_keys": lib.PW_WRITE_KEYS_UNIT, **settings})
+
+
+def written_ns(pair: Pair, source: Buffer, destination: Buffer, at_ns: int, key: int) -> int:
+    """A write of a page with the key, alone, until it is done."""
+    id_ = pair.write_raw(source.address, destination.address, PAGE, at_ns, key=key)
+    events = pair.run()
+    assert {event.error for event in events} == {0}
+    times = {event.id: event.time_ns for event in events if event.kind == DONE}
+    assert destination.read()[:PAGE] == source.read()[:PAGE]
+    return times[id_] - at_ns
+
+
+def test_write_whose_buffer_misses_is_dropped_and_comes_a_timer_later() -> None:
+    """MINI 3.4, and 3 for the miss: as of a page, on arrival, with the same recovery."""
+    pair = keyed_pair()
+    source, destination = resident(PAGE)
+    known, new = (pair.register(destination) for _ in range(2))
+    written_ns(pair, source, destination, 0, known)  # pages and the first buffer are there now
+    before = pair.counters(1), pair.counters(0)
+    hit = written_ns(pair, source, destination, LATER_NS, known)
+    miss = written_ns(pair, source, destination, 2 * LATER_NS, new)
+    assert miss - hit == TIMEOUT_NS + Steps(pair.costs).restart()
+    owner, sender = pair.counters(1), pair.counters(0)
+    assert owner.cbh_misses - before[0].cbh_misses == 1
+    assert owner.cbh_lookups - before[0].cbh_lookups == 3  # the packet that comes again, too
+    assert owner.blocks_dropped - before[0].blocks_dropped == 1
+    assert owner.miss_interrupts - before[0].miss_interrupts == 1
+    assert owner.vmh_lookups_receive - before[0].vmh_lookups_receive == 2  # not of what missed
+    assert owner.requests_retried == 0
+    assert sender.timeouts - before[1].timeouts == 1
+    assert sender.nacks == [0] * 8
+
+
+def test_buffer_and_page_that_miss_cost_a_timer_each() -> None:
+    """The address stands in the buffer's entry: no page is looked up before it."""
+    pair = keyed_pair()
+    source, destination = resident(PAGE)
+    key = pair.register(destination)
+    written_ns(pair, source, destination, 0, key)
+    owner = pair.counters(1)
+    assert (owner.cbh_misses, owner.vmh_misses_receive, owner.blocks_dropped) == (1, 1, 2)
+
+
+def test_look_up_of_a_buffer_takes_its_time() -> None:
+    times = []
+    for keys in (lib.PW_WRITE_KEYS_UNIT, lib.PW_WRITE_KEYS_OPTIONAL):
+        pair = keyed_pair(write_keys=keys, cbh_ways=4)
+        source, destination = resident(PAGE)
+        key = pair.register(destination) if keys == lib.PW_WRITE_KEYS_UNIT else 0
+        written_ns(pair, source, destination, 0, key)
+        times.append(written_ns(pair, source, destination, LATER_NS, key))
+    assert times[0] - times[1] == pair.costs.cbh_lookup_ns + 3 * pair.costs.vmh_way_ns
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_behind_a_buffer_that_misses_its_node_is_dropped_too(order: int) -> None:
+    pair = keyed_pair(keeps_order=order)
+    source, destination = resident(PAGE)
+    known, new = (pair.register(destination) for _ in range(2))
+    written_ns(pair, source, destination, 0, known)
+    pair.write_raw(source.address, destination.address, PAGE, LATER_NS, key=new)
+    pair.write_raw(source.address, destination.address, PAGE, LATER_NS + 5_000, key=known)
+    assert {event.error for event in pair.run()} == {0}
+    assert pair.counters(1).blocks_behind == order
+
+
+def test_write_with_a_wrong_key_or_none_is_refused_and_writes_nothing() -> None:
+    pair = keyed_pair()
+    source, destination = resident(PAGE)
+    right = pair.register(destination)
+    before = destination.read()
+    wrong = [0, *(right ^ 1 << bit for bit in range(0, 64, 7))]
+    for i, key in enumerate(wrong):
+        pair.write_raw(source.address, destination.address, PAGE, i * 2_000_000, key=key)
+        assert {event.error for event in pair.run()} == {lib.PW_ERR_PROTECTION}
+    assert destination.read() == before
+    owner = pair.counters(1)
+    assert owner.blocks_refused_protection == len(wrong)
+    assert owner.cbh_invalid == len(wrong) - 1  # without a key nothing is looked up
+    written_ns(pair, source, destination, LATER_NS, right)
+    assert lib.pw_ni_unexpose(pair.nis[1], right) == 0
+    pair.assert_quiet()
+
+
 # --- static --------------------------------------------------------------------------------------
 
 
 def test_static_tables_never_miss() -> None:
-    pair = Pair(translation=STATIC)
+    pair = static_pair()
     source, destination = absent(4 * BLOCK)
     source.fill(pattern(4 * BLOCK))
     write(pair, source, destination)
@@ -357,7 +462,7 @@ def test_static_tables_never_miss() -> None:
 
 
 def test_static_table_of_pages_is_full() -> None:
-    pair = Pair(translation=STATIC, static_pages=4)
+    pair = static_pair(static_pages=4)
     source, destination = resident(2 * BLOCK)
     pair.write(source, destination)
     assert any(event.error < 0 for event in pair.run())
@@ -365,7 +470,7 @@ def test_static_table_of_pages_is_full() -> None:
 
 
 def test_static_table_of_buffers_is_full() -> None:
-    pair = Pair(translation=STATIC, static_buffers=1)
+    pair = static_pair(static_buffers=1)
     source, _ = resident(PAGE)
     pair.expose(source)
     with pytest.raises(EngineError):

@@ -53,9 +53,10 @@ static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t a
     }
     region->access = access;
     pw_fi_enter(process);
-    /* A key for memory that peers must not read lets them read none of it. */
-    const uint64_t num_readable = access & FI_REMOTE_READ ? region->num_bytes : 0;
-    const int code = pw_ni_register(process->ni, region->address, num_readable, &region->fid.key);
+    const uint32_t rights = (access & FI_REMOTE_READ ? PW_REMOTE_READ : 0) |
+                            (access & FI_REMOTE_WRITE ? PW_REMOTE_WRITE : 0);
+    const int code = pw_ni_register(process->ni, region->address, region->num_bytes, rights,
+                                    &region->fid.key);
     if (code == PW_OK) {
         region->next = process->regions;
         process->regions = region;

@@ -22,7 +22,7 @@ static int start(pw_fi_process *process, pw_fi_operation *operation)
             ? pw_ni_read(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
                          operation->remote_key, now_ns, &id)
             : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
-                                     now_ns, &id);
+                                     operation->remote_key, now_ns, &id);
     if (posted_ns < 0) return (int)posted_ns;
     process->clock->now_ns = posted_ns;
     const int code =

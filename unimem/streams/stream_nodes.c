@@ -56,12 +56,15 @@ static int start_write(void *context, uint32_t peer, uint32_t connection, const 
                        uint64_t offset, uint32_t num_bytes)
 {
     pw_node_streams *self = context;
+    const pw_node_streams *there = &self->all->nodes[peer];
+    uint64_t slot_bytes = self->all->arena_bytes / self->all->num_slots;
+    const pagewire_transfer_options options = {.struct_size = sizeof options,
+                                               .key = there->keys[offset / slot_bytes]};
     for (uint32_t i = 0; i < WRITES; i++) {
         write_under_way *entry = &self->writes[i];
         if (entry->operation) continue;
-        int code = pagewire_write(self->node, peer, source,
-                                  (uintptr_t)self->all->nodes[peer].arena + offset, num_bytes, NULL,
-                                  &entry->operation);
+        int code = pagewire_write(self->node, peer, source, (uintptr_t)there->arena + offset,
+                                  num_bytes, &options, &entry->operation);
         /* No write of this node is under way: what is full is no table, but a limit of the memory
          * strategy, which stays so. */
         if (code == PW_ERR_FULL && self->num_writes == 0) self->failure = code;

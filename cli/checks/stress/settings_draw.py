@@ -66,6 +66,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "ni.lookahead_blocks": ("0", "1"),
     "ni.interleave": ("packet",),
     "ni.reads_without_key": ("true",),
+    "ni.write_keys": ("needed",),
     # More, and a block of 64 packets could fail all of its 4096 attempts.
     "impairments.packet_loss": ("1:100:{seed}", "1:30:{seed}"),
     "impairments.packet_corruption": ("1:100:{seed}", "1:30:{seed}"),

@@ -95,7 +95,7 @@ static inline void begin(rig *all)
     all->guarded_crc = guarded_crc(all);
     assert(pw_ni_register(all->nis[VICTIM],
                           address_of(all->guarded) + GUARDED_PAGES / 4 * PAGE_BYTES,
-                          GUARDED_PAGES / 2 * PAGE_BYTES, &all->key) == PW_OK);
+                          GUARDED_PAGES / 2 * PAGE_BYTES, PW_REMOTE_READ, &all->key) == PW_OK);
 }
 
 static inline void end(rig *all)
@@ -178,15 +178,15 @@ static inline void rest(rig *all)
 static inline void go_on(rig *all)
 {
     uint64_t id, key;
-    uint32_t stream, before = all->num_events;
+    uint32_t before = all->num_events;
     pw_ni *victim = all->nis[VICTIM], *friend = all->nis[FRIEND];
     for (uint32_t i = 0; i < HONEST_BYTES; i++)
         all->honest[VICTIM][i] = (uint8_t)draw(&all->random);
     memset(all->honest[FRIEND], 0, 2 * HONEST_BYTES);
     pw_ni_enter(victim);
     assert(pw_ni_write(victim, PDID, FRIEND, address_of(all->honest[VICTIM]),
-                       address_of(all->honest[FRIEND]) + 8, HONEST_BYTES, NULL, all->now_ns, &id,
-                       &stream) == PW_OK);
+                       address_of(all->honest[FRIEND]) + 8, 0, HONEST_BYTES, NULL, all->now_ns,
+                       &id) == PW_OK);
     rest(all);
     assert(memcmp(all->honest[VICTIM], all->honest[FRIEND] + 8, HONEST_BYTES) == 0);
     assert(pw_ni_expose(friend, VICTIM, address_of(all->honest[FRIEND]) + 8, HONEST_BYTES, NULL,

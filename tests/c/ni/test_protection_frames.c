@@ -62,10 +62,9 @@ static void post_write(rig *all, uint32_t node, const uint8_t *source, uint8_t *
                        uint32_t num_bytes)
 {
     uint64_t id;
-    uint32_t stream;
     pw_ni_enter(all->nis[node]);
     assert(pw_ni_write(all->nis[node], PDID, 1 - node, address_of(source), address_of(destination),
-                       num_bytes, NULL, all->now_ns, &id, &stream) == PW_OK);
+                       0, num_bytes, NULL, all->now_ns, &id) == PW_OK);
 }
 
 /* What answers the block, but comes from elsewhere. */

@@ -66,10 +66,9 @@ static void say(rig *all) { assert(hand_over(all, HOSTILE) == PW_OK); }
 static void post(rig *all, seen *sent, uint32_t num_copies)
 {
     uint64_t id;
-    uint32_t stream;
     pw_ni_enter(all->nis[VICTIM]);
     assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
-                       1000, NULL, all->now_ns, &id, &stream) == PW_OK);
+                       0, 1000, NULL, all->now_ns, &id) == PW_OK);
     assert(!run_victim(all, sent) && sent->count == num_copies);
 }
 

@@ -140,10 +140,9 @@ static void test_a_write_that_the_host_posts_is_followed(joined *all)
     uint8_t *source = make_pattern(3 * PW_BLOCK_BYTES),
             *destination = make_buffer(3 * PW_BLOCK_BYTES);
     uint64_t id;
-    uint32_t stream;
     pw_handle *handle;
     assert(pw_ni_write(pw_node_ni(all->nodes[0]), 1, 1, address_of(source), address_of(destination),
-                       3 * PW_BLOCK_BYTES, NULL, 0, &id, &stream) == PW_OK);
+                       0, 3 * PW_BLOCK_BYTES, NULL, 0, &id) == PW_OK);
     assert(pw_node_started(all->nodes[0], id, 1, &handle) == PW_OK);
     finish(all, handle);
     assert(handle->error == PW_OK && handle->complete_ns > 0 && handle->peer == 1);

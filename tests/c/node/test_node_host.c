@@ -128,7 +128,7 @@ static void test_a_notification_is_told(void)
     uint64_t id;
     int channel = pw_ni_open_channel(ni, 1);
     assert(channel >= 0);
-    assert(pw_ni_insert_descriptor(ni, (uint32_t)channel, 1, &descriptor, 0) > 0);
+    assert(pw_ni_insert_descriptor(ni, (uint32_t)channel, 1, &descriptor, 0, 0) > 0);
     assert(pw_ni_trigger(ni, (uint32_t)channel, 0, &id) > 0);
     assert(pw_node_started(all.nodes[0], id, 1, &handle) == PW_OK);
     self.num_failures_left = 1;

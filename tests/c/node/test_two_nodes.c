@@ -203,6 +203,23 @@ static void notifications(void)
     end(&p);
 }
 
+static void a_write_has_the_key_of_its_destination(void)
+{
+    static const char *const needed[] = {"run.compute=none", "ni.write_keys=needed", NULL};
+    pair p = joined(needed);
+    uint8_t *source = fresh_pages(NUM_BYTES), *there = fresh_pages(NUM_BYTES);
+    pagewire_transfer_options how = {.struct_size = sizeof how};
+    pagewire_operation *operation;
+    fill(source, NUM_BYTES, 12);
+    assert(pagewire_register(p.nodes[1], there, NUM_BYTES, &how.key) == PAGEWIRE_OK);
+    assert(put(&p, source, there, NUM_BYTES).error == PAGEWIRE_ERR_PROTECTION);
+    assert(pagewire_write(p.nodes[0], 1, source, (uintptr_t)there, NUM_BYTES, &how, &operation) ==
+           PAGEWIRE_OK);
+    assert(finish(p.nodes[0], operation).error == PAGEWIRE_OK);
+    assert(memcmp(source, there, NUM_BYTES) == 0);
+    end(&p);
+}
+
 static void a_strategy_works_on_registrations_and_transfers(void)
 {
     static const char *const pin[] = {"run.compute=none", "run.memory=pin", NULL};
@@ -286,6 +303,7 @@ int main(void)
     channels_run_out_and_come_back();
     looking_again_and_again_ends();
     notifications();
+    a_write_has_the_key_of_its_destination();
     a_strategy_works_on_registrations_and_transfers();
     a_host_carries_bursts();
     ends_with_transfers_under_way();
