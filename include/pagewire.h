@@ -170,8 +170,9 @@ typedef struct {
 
 /* Write num_bytes (1 to PAGEWIRE_TRANSFER_MAX_BYTES) to an address of the peer's memory. Without a
  * key in the options its protection domain and mapping guard it, as on the machine; the setting
- * ni.write_keys says where one is needed. The source must stay as it is until the operation is over. options: NULL for the default. PAGEWIRE_ERR_FULL: the 32
- * write channels are taken; take an operation that is over, and try again. */
+ * ni.write_keys says where one is needed. The source must stay as it is until the operation is
+ * over. options: NULL for the default. PAGEWIRE_ERR_FULL: the 32 write channels are taken; take an
+ * operation that is over, and try again. */
 int pagewire_write(pagewire_node *node, uint32_t peer, const void *source,
                    uint64_t destination_address, uint64_t num_bytes,
                    const pagewire_transfer_options *options, pagewire_operation **out);

@@ -113,9 +113,9 @@ int64_t pw_ni_write_descriptor(pw_ni *ni, uint16_t pdid, uint32_t peer,
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid);
 /* PW_ERR_INVALID when it is not open, or its transfer not over. */
 int pw_ni_close_channel(pw_ni *ni, uint32_t channel);
-/* Put a descriptor for the peer, with a write's key, into the open channel. PW_ERR_INVALID when the channel is not open
- * or in use, the transfer is empty, the notification is not 16-byte aligned, or hint or window is
- * none. */
+/* Put a descriptor for the peer, with a write's key, into the open channel. PW_ERR_INVALID when the
+ * channel is not open or in use, the transfer is empty, the notification is not 16-byte aligned, or
+ * hint or window is none. */
 int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
                                 const pw_descriptor *descriptor, uint64_t key, int64_t now_ns);
 /* Start what was inserted, once. *id: of PW_HOST_WRITE_DONE. PW_ERR_INVALID when there is nothing
@@ -138,8 +138,7 @@ bool pw_ni_writes_need_key(const pw_ni *ni);
  * wants, until pw_ni_unexpose. */
 #define PW_REMOTE_READ 1u
 #define PW_REMOTE_WRITE 2u
-int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint32_t rights,
-                   uint64_t *key);
+int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint32_t rights, uint64_t *key);
 
 /* Run events up to horizon_ns; stops when max events were written, a burst is full, or nothing can
  * be done before a frame arrives. Returns how many events were written; PW_ERR_NOMEM from when the

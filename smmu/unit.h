@@ -94,7 +94,7 @@ typedef struct {
 struct pw_translation_unit {
     const pw_translation_ops *ops;
     pw_memory *memory;
-    pw_smmu *smmu; /* contexts and TLBs; NULL: it has its own */
+    pw_smmu *smmu;          /* contexts and TLBs; NULL: it has its own */
     pw_time find_buffer_ns; /* that a look-up of a buffer takes */
     pw_receiver_rules receiver;
     uint32_t buffer_bits;    /* of a buffer's id in a key that is drawn; 0: keys are not drawn */

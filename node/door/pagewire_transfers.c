@@ -169,8 +169,8 @@ static int64_t post_to_engine(pagewire_node *node, const transfer *wanted, uint6
     else descriptor.source_address = local_address;
     return wanted->is_read
                ? pw_ni_read(ni, node->pdid, wanted->peer, &descriptor, wanted->key, now_ns, id)
-               : pw_ni_write_descriptor(ni, node->pdid, wanted->peer, &descriptor, wanted->key, now_ns,
-                                        id);
+               : pw_ni_write_descriptor(ni, node->pdid, wanted->peer, &descriptor, wanted->key,
+                                        now_ns, id);
 }
 
 static int post(pagewire_node *node, const transfer *wanted, pagewire_operation **out)

@@ -55,8 +55,8 @@ static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t a
     pw_fi_enter(process);
     const uint32_t rights = (access & FI_REMOTE_READ ? PW_REMOTE_READ : 0) |
                             (access & FI_REMOTE_WRITE ? PW_REMOTE_WRITE : 0);
-    const int code = pw_ni_register(process->ni, region->address, region->num_bytes, rights,
-                                    &region->fid.key);
+    const int code =
+        pw_ni_register(process->ni, region->address, region->num_bytes, rights, &region->fid.key);
     if (code == PW_OK) {
         region->next = process->regions;
         process->regions = region;

@@ -67,8 +67,8 @@ static void post(rig *all, seen *sent, uint32_t num_copies)
 {
     uint64_t id;
     pw_ni_enter(all->nis[VICTIM]);
-    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20,
-                       0, 1000, NULL, all->now_ns, &id) == PW_OK);
+    assert(pw_ni_write(all->nis[VICTIM], PDID, HOSTILE, address_of(all->honest[VICTIM]), 1 << 20, 0,
+                       1000, NULL, all->now_ns, &id) == PW_OK);
     assert(!run_victim(all, sent) && sent->count == num_copies);
 }
 

@@ -63,12 +63,14 @@ static void test_stale_keys(rig *all)
     pw_ni *victim = all->nis[VICTIM];
     uint64_t before = refused_by_protection(all), stale[64], key;
     for (uint32_t i = 0; i < 64; i++) {
-        assert(pw_ni_register(victim, readable(all), READABLE_BYTES, PW_REMOTE_READ, &stale[i]) == PW_OK);
+        assert(pw_ni_register(victim, readable(all), READABLE_BYTES, PW_REMOTE_READ, &stale[i]) ==
+               PW_OK);
         assert(pw_ni_unexpose(victim, stale[i]) == PW_OK);
     }
     for (uint32_t tries = 0; tries < TRIES; tries++) {
         /* the slot is taken again under another key */
-        assert(pw_ni_register(victim, readable(all), READABLE_BYTES, PW_REMOTE_READ, &key) == PW_OK);
+        assert(pw_ni_register(victim, readable(all), READABLE_BYTES, PW_REMOTE_READ, &key) ==
+               PW_OK);
         uint64_t old = stale[below(&all->random, 64)];
         assert(old != key);
         refuse_read(all, add_read(all, readable(all), 100, old));
@@ -145,7 +147,8 @@ static void test_reads_of_a_truncated_file(rig *all)
     uint8_t *memory = mmap(NULL, 4 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     assert(memory != MAP_FAILED);
     memset(memory, 1, 4 * PAGE_BYTES);
-    assert(pw_ni_register(all->nis[VICTIM], address_of(memory), 4 * PAGE_BYTES, PW_REMOTE_READ, &key) == PW_OK);
+    assert(pw_ni_register(all->nis[VICTIM], address_of(memory), 4 * PAGE_BYTES, PW_REMOTE_READ,
+                          &key) == PW_OK);
     assert(ftruncate(file, 0) == 0);
     uint64_t failed = counters(all).transfers_failed;
     for (uint32_t tries = 0; tries < TRIES; tries++) {

@@ -258,6 +258,9 @@ API_CASE(forbidden, 2)
         fails(self, FI_READ, buffer, 100000, absent.address, absent.key);
         fails(self, FI_READ, gone, 200000, open.at.address, open.at.key);
         fails(self, FI_WRITE, buffer, 100000, absent.address, absent.key);
+        fails(self, FI_WRITE, buffer, 8, open.at.address, open.at.key + 1);
+        fails(self, FI_WRITE, buffer, 8, open.at.address, closed.key);
+        fails(self, FI_WRITE, buffer, 8, end, open.at.key);
         fails(self, FI_WRITE, buffer, 8, UINT64_MAX - 3, open.at.key);
         fails(self, FI_WRITE, gone, 200000, open.at.address, open.at.key);
         const struct iovec iov = {buffer, 8};
