@@ -248,6 +248,8 @@ static int64_t next_chunk(pw_driver *driver, const pw_tasklet_job *job, uint64_t
     uint64_t first_page = *page, num_mapped = 0;
     int64_t num_absent = 0;
     bool is_whole = true;
+    pw_memory_at(driver->memory,
+                 pw_cpu_time(&driver->cpu, pw_cpu_end(&driver->cpu, job->run->span)));
     int code = pw_memory_page_in(driver->memory, first_page, num_pages, job->fault.at_destination,
                                  effects);
     while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
@@ -344,6 +346,7 @@ int pw_driver_advise(pw_driver *driver, uint16_t pdid, uint64_t first_page, uint
     at_ns += driver->costs->page_in_fixed_ns;
     for (uint64_t done = 0; done < num_pages; done += ADVISED_PAGES) {
         uint64_t num_now = num_pages - done < ADVISED_PAGES ? num_pages - done : ADVISED_PAGES;
+        pw_memory_at(driver->memory, at_ns);
         int code = pw_memory_page_in(driver->memory, first_page + done, num_now, true, effects);
         for (uint64_t i = 0; i < num_now; i++) {
             if (effects[i] == PW_EFFECT_UNMAPPED) return PW_OK; /* the transfer will tell */

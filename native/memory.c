@@ -92,6 +92,7 @@ int pw_memory_create(uint32_t backend, const pw_memory_model_options *options, p
 void pw_memory_destroy(pw_memory *memory)
 {
     if (!memory) return;
+    pw_resident_clear(&memory->resident);
     if (memory->maps >= 0) close(memory->maps);
     memory->ops->destroy(memory);
 }
@@ -120,8 +121,8 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
-int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
-                   uint8_t *state)
+static int walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                uint8_t *state)
 {
     if (for_write && num_pages > 0 && memory->ops->walk_for_write &&
         is_range(first_page, num_pages)) {
@@ -132,6 +133,14 @@ int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, i
     int code = pw_memory_probe(memory, first_page, num_pages, state);
     if (code < 0 || num_pages == 0) return code;
     return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
+}
+
+int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+                   uint8_t *state)
+{
+    int code = walk(memory, first_page, num_pages, for_write, state);
+    if (code == PW_OK) pw_resident_note(&memory->resident, first_page, num_pages, state);
+    return code;
 }
 
 int pw_memory_checks_access(const pw_memory *memory)
@@ -186,9 +195,27 @@ int pw_memory_may_vanish(pw_memory *memory, uint64_t first_page, uint64_t num_pa
 
 void pw_memory_enter(pw_memory *memory) { memory->entry++; }
 
+void pw_memory_at(pw_memory *memory, int64_t now_ns)
+{
+    if (now_ns != PW_NEVER) memory->resident.now_ns = now_ns;
+}
+
+const pw_pinned *pw_memory_resident(const pw_memory *memory) { return &memory->resident.count; }
+
+void pw_memory_unmapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    pw_resident_range_gone(&memory->resident, first_page, num_pages);
+}
+
 void pw_memory_changed(pw_memory *memory) { memory->generation++; }
 
 uint64_t pw_memory_generation(const pw_memory *memory) { return memory->generation; }
+
+/* The model does so itself, because it can evict in between. */
+static void note_resident(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    if (!memory->is_model) pw_resident_note(&memory->resident, first_page, num_pages, NULL);
+}
 
 int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                        uint64_t *num_absent)
@@ -200,6 +227,7 @@ int pw_memory_populate(pw_memory *memory, uint64_t first_page, uint64_t num_page
                                                      &absent, NULL)
                              : PW_OK;
     if (num_absent) *num_absent = absent;
+    if (code == PW_OK) note_resident(memory, first_page, num_pages);
     return code;
 }
 
@@ -254,6 +282,9 @@ int pw_memory_page_in(pw_memory *memory, uint64_t first_page, uint64_t num_pages
                                  : memory->ops->populate(memory, first_page, num_pages,
                                                          for_write != 0, &absent, effects);
     memory->num_in_vain += absent;
+    for (uint64_t i = 0; i < num_pages; i++)
+        if (effects[i] != PW_EFFECT_NONE && effects[i] != PW_EFFECT_UNMAPPED)
+            note_resident(memory, first_page + i, 1);
     return code;
 }
 
@@ -271,6 +302,7 @@ int pw_memory_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages, ui
     pw_mappings_forget(&memory->mappings);
     int code = num_pages > 0 ? memory->ops->pin(memory, first_page, num_pages, &absent) : PW_OK;
     if (code == PW_OK) memory->counters.pinned_pages += num_pages;
+    if (code == PW_OK) note_resident(memory, first_page, num_pages);
     if (num_absent) *num_absent = absent;
     return code;
 }

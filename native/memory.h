@@ -5,6 +5,7 @@
 #ifndef PW_NATIVE_MEMORY_H
 #define PW_NATIVE_MEMORY_H
 #include "native/counters.h"
+#include "native/pinned.h"
 #include "native/types.h"
 
 /* cdef begin */
@@ -97,6 +98,14 @@ int pw_memory_may_vanish(pw_memory *memory, uint64_t first_page, uint64_t num_pa
  * pw_ni_enter. From the first call on walk, mapping, may_vanish and page_in rely on it: they ask
  * the kernel about a mapping once between two calls. */
 void pw_memory_enter(pw_memory *memory);
+/* What is asked next is at this virtual time, for pw_memory_resident alone; PW_NEVER: as before. */
+void pw_memory_at(pw_memory *memory, int64_t now_ns);
+/* How many of the pages that were walked, brought in, touched or pinned are in memory: a page
+ * counts from the call on that brings it in, or finds it, until one finds it absent, the model
+ * evicts it, or pw_memory_unmapped. The host's kernel does not tell of what it takes away. */
+const pw_pinned *pw_memory_resident(const pw_memory *memory);
+/* The program unmapped these pages. */
+void pw_memory_unmapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* The OS changed mappings: every snapshot of a walk is out of date. The generation counts these
  * calls. */
 void pw_memory_changed(pw_memory *memory);

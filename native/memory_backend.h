@@ -2,6 +2,7 @@
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
 #include "native/memory.h"
+#include "native/resident.h"
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -104,6 +105,7 @@ struct pw_memory {
                                      that comes in there comes alone */
     bool saw_swapped;             /* host: the walk may have met a page that is swapped out */
     pw_mappings mappings;
+    pw_resident resident;
 };
 
 /* linux/mman.h, since Linux 5.14; older C libraries do not name them. */

@@ -141,6 +141,7 @@ static void free_frame(struct model *model, uint32_t i)
     else lru_remove(model, i);
     entry->has_frame = entry->is_pinned = false;
     model->num_frames--;
+    pw_resident_gone(&model->memory.resident, entry->page);
 }
 
 /* The page is not part of a huge page any more, nor are those around it. */
@@ -170,6 +171,7 @@ static int take_frame(struct model *model, uint32_t i)
         entry->has_frame = true;
         model->num_frames++;
         lru_add_newest(model, i);
+        pw_resident_note(&model->memory.resident, entry->page, 1, NULL);
     } else if (!entry->is_pinned) {
         lru_remove(model, i);
         lru_add_newest(model, i);

@@ -1,5 +1,5 @@
-/* How much memory is pinned, over virtual time: now, at most, and on average. Plain data, which
- * whoever pins keeps up to date. One thread at a time. */
+/* How much memory is pinned (or resident: resident.h), over virtual time: now, at most, and on
+ * average. Plain data, which whoever pins keeps up to date. One thread at a time. */
 #ifndef PW_NATIVE_PINNED_H
 #define PW_NATIVE_PINNED_H
 #include "native/types.h"

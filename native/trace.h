@@ -53,7 +53,8 @@ enum pw_trace_detail {
                               */
     PW_TRACE_PINNED,         /* bytes that are pinned from now on */
     PW_TRACE_REGION,         /* span of a region of the program's, row; the peer is its depth */
-    PW_TRACE_REGION_NAME     /* 16 bytes of its path; the peer is the row, time the part */
+    PW_TRACE_REGION_NAME,    /* 16 bytes of its path; the peer is the row, time the part */
+    PW_TRACE_RESIDENT        /* bytes that are known to be in memory from now on */
 };
 
 typedef struct {

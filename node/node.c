@@ -267,12 +267,16 @@ void pw_node_read_counters(const pw_node *node, pw_node_counters *out)
     /* the unit pins, or the strategy: settings with both are refused */
     const pw_pinned *of_unit = pw_ni_pinned(node->ni);
     const pw_pinned *pinned = of_unit ? of_unit : &node->context.pinned;
+    const pw_pinned *resident = pw_memory_resident(node->memory);
+    int64_t now_ns = node->clock.now_ns;
     if (node->wire->ops->count) node->wire->ops->count(node->wire, &sent);
     *out = (pw_node_counters){.touch_ns = node->strategy_cost.touch_ns,
                               .pin_ns = node->strategy_cost.pin_ns,
                               .copy_ns = node->strategy_cost.copy_ns,
                               .pinned_peak_bytes = pinned->peak_pages << PW_PAGE_SHIFT,
-                              .pinned_mean_bytes = pw_pinned_mean_bytes(pinned, node->clock.now_ns),
+                              .pinned_mean_bytes = pw_pinned_mean_bytes(pinned, now_ns),
+                              .resident_peak_bytes = resident->peak_pages << PW_PAGE_SHIFT,
+                              .resident_mean_bytes = pw_pinned_mean_bytes(resident, now_ns),
                               .strategy = node->context.counters,
                               .received_hash = node->received_hash,
                               .yields = node->idleness.yields,

@@ -87,6 +87,16 @@ void pw_node_trace_drop(pw_node *node)
     end(node);
 }
 
+/* A record if the number is another one than at the last. */
+static void trace_pages(pw_node *node, enum pw_trace_detail kind, const pw_pinned *pages,
+                        uint64_t *num_traced)
+{
+    if (pages->num_pages == *num_traced) return;
+    *num_traced = pages->num_pages;
+    pw_trace_detail(node->trace.trace, node->context.now_ns, kind, node->trace.trace->node,
+                    *num_traced << PW_PAGE_SHIFT, 0);
+}
+
 void pw_node_trace_strategy(pw_node *node, const pw_strategy_cost *cost)
 {
     pw_trace *trace = node->trace.trace;
@@ -103,8 +113,7 @@ void pw_node_trace_strategy(pw_node *node, const pw_strategy_cost *cost)
         pw_trace_detail(trace, at_ns, parts[i].kind, trace->node, (uint64_t)parts[i].ns, 0);
         at_ns += parts[i].ns;
     }
-    if (node->context.pinned.num_pages == node->trace.pinned_pages) return;
-    node->trace.pinned_pages = node->context.pinned.num_pages;
-    pw_trace_detail(trace, node->context.now_ns, PW_TRACE_PINNED, trace->node,
-                    node->trace.pinned_pages << PW_PAGE_SHIFT, 0);
+    trace_pages(node, PW_TRACE_PINNED, &node->context.pinned, &node->trace.pinned_pages);
+    trace_pages(node, PW_TRACE_RESIDENT, pw_memory_resident(node->memory),
+                &node->trace.resident_pages);
 }

@@ -15,7 +15,7 @@ typedef struct {
     int descriptor;
     int failed; /* errno of the first write that failed: what came behind is lost */
     char *path;
-    uint64_t pinned_pages; /* as recorded last */
+    uint64_t pinned_pages, resident_pages; /* as recorded last */
 } pw_node_trace;
 
 /* cdef begin */

@@ -115,6 +115,8 @@ static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pag
 int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
     shoot_down(node, first_page, num_pages);
+    pw_memory_at(node->memory, node->clock.now_ns);
+    pw_memory_unmapped(node->memory, first_page, num_pages);
     return tell_invalidated(node, first_page, num_pages);
 }
 

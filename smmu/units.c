@@ -95,6 +95,7 @@ static const struct {
 int pw_translation_begin(const pw_translation_unit *unit, pw_residency *residency,
                          const pw_access *access, pw_access_result *result)
 {
+    pw_memory_at(unit->memory, access->at_ns);
     int state = pw_residency_state_now(residency, unit->memory, access->page, access->end_page,
                                        access->is_further);
     *result = (pw_access_result){.outcome = PW_ACCESS_REFUSED,

@@ -38,6 +38,8 @@ COLUMNS = (
     Column("pages paged in", "pages_paged_in", _count),
     Column("pinned peak (MiB)", "pinned_peak_bytes", _mebibytes),
     Column("on average", "pinned_mean_bytes", _mebibytes, "pinned on average (MiB)"),
+    Column("resident peak (MiB)", "resident_peak_bytes", _mebibytes),
+    Column("on average", "resident_mean_bytes", _mebibytes, "resident on average (MiB)"),
     Column("copied (MiB)", "copied_bytes", _mebibytes),
     Column("buffers not ready", "strategy_misses", _count),
     Column("unit misses", "translation_misses", _count),

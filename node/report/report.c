@@ -352,6 +352,8 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_fields(&out, &pw_fields_strategy_counters, &input->node->strategy, true);
     put_format(&out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
                input->node->pinned_peak_bytes, input->node->pinned_mean_bytes);
+    put_format(&out, ", \"resident_peak_bytes\": %" PRIu64 ", \"resident_mean_bytes\": %" PRIu64,
+               input->node->resident_peak_bytes, input->node->resident_mean_bytes);
     put_regions(&out, input->of);
     put_host(&out, input);
     return out.length;

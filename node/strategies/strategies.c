@@ -49,6 +49,7 @@ const pw_strategy_ops *pw_strategy_find(const char *name)
 int pw_strategy_touch(pw_strategy_context *context, pw_span span, uint64_t *num_absent)
 {
     uint64_t first_page = pw_span_first_page(span), num_pages = pw_span_num_pages(span);
+    pw_memory_at(context->memory, context->now_ns);
     int code = pw_memory_populate(context->memory, first_page, num_pages, 1, num_absent);
     if (code == PW_ERR_PROTECTION)
         code = pw_memory_populate(context->memory, first_page, num_pages, 0, num_absent);
@@ -177,6 +178,7 @@ int pw_strategy_hold_pages(pw_strategy_context *context, pw_span span, uint64_t 
     bool is_more = pinned->num_held_pages > num_before;
     code = is_more ? check_limit(context, pinned->num_held_pages, span) : PW_OK;
     if (code == PW_OK) {
+        pw_memory_at(context->memory, context->now_ns);
         code = pw_memory_pin(context->memory, first_page, num_pages, num_absent);
         if (code != PW_OK) code = pw_strategy_failed(context, code, "pin", span);
     }

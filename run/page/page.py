@@ -16,6 +16,7 @@ _FIGURES = {
     "timeouts": "timeouts",
     "pages_paged_in": "pages paged in",
     "pinned_peak_bytes": "pinned peak (B)",
+    "resident_peak_bytes": "resident peak (B)",
     "copied_bytes": "copied (B)",
 }
 

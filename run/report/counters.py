@@ -21,6 +21,7 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
   pin_ns, copy_ns: parts
 - pinned_peak_bytes, pinned_mean_bytes: memory that the strategy, or miNI or its base system, had
   pinned, at most and on average over virtual time
+- resident_peak_bytes, resident_mean_bytes: memory of communication that was there, alike
 - wall_time_s: float; peak_rss_bytes: int
 - page_sources: list, what this host's kernel tells of pages; empty with the model's
 - received_hash: text, with run.hash_received, of a rank that received by RDMA
@@ -312,6 +313,15 @@ PINNED_KEYS: Mapping[str, str] = {
 """Memory that a rank's strategy, or its translation unit, has pinned, in bytes; the average is over
 virtual time."""
 
+RESIDENT_KEYS: Mapping[str, str] = {
+    "resident_peak_bytes": "at most",
+    "resident_mean_bytes": "on average",
+}
+"""Memory of a rank's communication that is there, as far as the NI, the driver and the strategy have
+seen, alike."""
+
+MEMORY_KEYS = (*PINNED_KEYS, *RESIDENT_KEYS)
+
 UNIT_MISSES: Mapping[str, Sequence[str]] = {
     "smmu": ("l2_misses",),
     "mini": ("vmh_misses_send", "vmh_misses_receive", "cbh_misses"),
@@ -337,7 +347,7 @@ NACK_NAMES = (
 )
 """NACK codes of docs/machine.md, "Answers", by index."""
 
-_MAXIMUM_KEYS = (*TIME_KEYS, *PINNED_KEYS, "wall_time_s", "peak_rss_bytes")
+_MAXIMUM_KEYS = (*TIME_KEYS, *MEMORY_KEYS, "wall_time_s", "peak_rss_bytes")
 _NOT_OTHER = frozenset(
     (*LABELS, *_MAXIMUM_KEYS, "mpi_calls", "nacks_by_code", "rank", "host", "pid", "without_marks")
 )

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from pagewire.native.output import write_file
-from pagewire.run.report.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS, UNIT_MISSES, totals
+from pagewire.run.report.counters import COUNTER_GROUPS, MEMORY_KEYS, TIME_KEYS, UNIT_MISSES, totals
 from pagewire.run.report.report_table import table
 from pagewire.run.settings.config import Config
 from pagewire.smmu.mini.nic_memory import nic_memory
@@ -101,7 +101,7 @@ def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, 
     for group in COUNTER_GROUPS.values():
         entry.update({key: total[key] for key in group})
     entry.update({key: total[key] for key in TIME_KEYS if key != "virtual_time_ns"})
-    entry.update({key: total[key] for key in PINNED_KEYS})
+    entry.update({key: total[key] for key in MEMORY_KEYS})
     entry["translation_misses"] = sum(total[key] for key in UNIT_MISSES[config.translation_unit])
     entry["nic_memory_bytes"] = nic_memory(config.unit_settings())["total_bytes"]
     entry["peak_rss_bytes"] = total["peak_rss_bytes"]

@@ -8,6 +8,7 @@ from pagewire.run.report.counters import (
     NACK_NAMES,
     PINNED_KEYS,
     REGION_COUNTS,
+    RESIDENT_KEYS,
     TIME_KEYS,
     groups_of,
     lacking_sources,
@@ -25,6 +26,7 @@ _MAXIMA = {
     **{key: f"  {label}" for key, label in TIME_KEYS.items()},
     "virtual_time_ns": TIME_KEYS["virtual_time_ns"],
     **PINNED_KEYS,
+    **RESIDENT_KEYS,
     "wall_time_s": "wall time (s)",
     "peak_rss_bytes": "peak RSS (MiB)",
 }
@@ -78,9 +80,9 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
     if per_rank:
         _add_groups(made)
         _add_impairments(made)
-        times, pinned = made.shown(TIME_KEYS), made.shown(PINNED_KEYS)
-        made.add_maxima("virtual time (ms; ", dict.fromkeys(times, _milliseconds))
-        made.add_maxima("pinned (MiB; ", dict.fromkeys(pinned, _mebibytes))
+        made.add_maxima("virtual time (ms; ", dict.fromkeys(made.shown(TIME_KEYS), _milliseconds))
+        made.add_maxima("pinned (MiB; ", dict.fromkeys(made.shown(PINNED_KEYS), _mebibytes))
+        made.add_maxima("resident (MiB; ", dict.fromkeys(made.shown(RESIDENT_KEYS), _mebibytes))
         made.add_maxima("host (", {"wall_time_s": _seconds, "peak_rss_bytes": _mebibytes})
     over = ["over the fabric"] if config.run.transport == "fabric" else []
     title = ", ".join(filter(None, [program, f"{len(per_rank)} ranks", *over]))

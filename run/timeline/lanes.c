@@ -35,6 +35,7 @@ static const struct {
     [PW_TRACK_OUTSTANDING] = {"Outstanding blocks", "blocks"},
     [PW_TRACK_ABSENT] = {"Absent pages", "pages"},
     [PW_TRACK_PINNED] = {"Pinned bytes", "bytes"},
+    [PW_TRACK_RESIDENT] = {"Resident bytes", "bytes"},
     [PW_TRACK_BANDWIDTH] = {"Bandwidth of the link", "bytes/s"},
 };
 

@@ -67,7 +67,8 @@ static bool is_shown(const pw_trace_record *record)
     case PW_TRACE_RESUME:
     case PW_TRACE_TRANSITION:
     case PW_TRACE_MESSAGE_SENT:
-    case PW_TRACE_PINNED: return true;
+    case PW_TRACE_PINNED:
+    case PW_TRACE_RESIDENT: return true;
     case PW_TRACE_PAGE_TOUCHED:
     case PW_TRACE_TOUCH_SEGFAULT: /* 0: the run ended before the touch */
         return record->time_ns > 0;

@@ -299,8 +299,10 @@ void pw_tracks_draw(pw_tracks *tracks, uint32_t rank, const pw_rank_records *of_
     case PW_TRACE_NACK_SENT: draw_nack_sent(tracks, rank, record); break;
     case PW_TRACE_ERR_SENT: draw_err_sent(tracks, rank, record); break;
     case PW_TRACE_PINNED:
-        pw_lanes_value(&story->ranks[rank].lanes, PW_TRACK_PINNED, record->time_ns,
-                       (int64_t)record->a);
+    case PW_TRACE_RESIDENT:
+        pw_lanes_value(&story->ranks[rank].lanes,
+                       record->kind == PW_TRACE_PINNED ? PW_TRACK_PINNED : PW_TRACK_RESIDENT,
+                       record->time_ns, (int64_t)record->a);
         break;
     case PW_TRACE_SEND_ENGINE:
         draw_span(tracks, rank, PW_TRACK_SEND_ENGINE, record, name_block(record));

@@ -12,7 +12,7 @@ from pagewire.cli.commands import dispatch as commands
 from pagewire.cli.commands import schema
 from pagewire.native.settings import ConfigError
 from pagewire.run.report import report
-from pagewire.run.report.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS
+from pagewire.run.report.counters import COUNTER_GROUPS, MEMORY_KEYS, TIME_KEYS
 from pagewire.run.settings import config
 
 NAMES = ["bench", "compare", "conditions", "experiment", "report", "selftest", "soak", "sockets"]
@@ -22,7 +22,7 @@ COUNTERS = [key for group in COUNTER_GROUPS.values() for key in group]
 def rank() -> dict:
     """What a rank of a run leaves."""
     return {
-        **dict.fromkeys([*COUNTERS, *TIME_KEYS, *PINNED_KEYS], 1),
+        **dict.fromkeys([*COUNTERS, *TIME_KEYS, *MEMORY_KEYS], 1),
         "wall_time_s": 0.5,
         "peak_rss_bytes": 1 << 20,
         "mpi_calls": {

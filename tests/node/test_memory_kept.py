@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_runs import reported
+from cli_runs import compared, reported
 from mappings import FarBuffer, map_at, unmap
 from memories import backend
 
@@ -351,6 +351,36 @@ for i in range(1, 5):
     pages.close()
 print("bad", num_bad, flush=True)
 """
+
+
+LARGE_BUFFER = """
+import mmap
+from pagewire.transport import MPI
+comm = MPI.COMM_WORLD
+buffer = mmap.mmap(-1, 256 << 12)
+if comm.rank == 0:
+    buffer[: 64 << 12] = bytes(64 << 12)
+    comm.Send([memoryview(buffer)[: 64 << 12], MPI.BYTE], 1)
+else:
+    comm.Recv([buffer, MPI.BYTE], 0)
+"""
+
+
+def test_what_is_received_is_resident_or_the_whole_buffer(tmp_path):
+    """64 pages arrive in a buffer of 256."""
+    program = tmp_path / "large_buffer.py"
+    program.write_text(LARGE_BUFFER)
+    part = ("part", "part-prefetch", "pin-rendezvous", "odp", "np-rdma")
+    whole = ("pretouch", "pin", "pin-cache", "utlb")
+    words = ["--memory", ",".join([*part, *whole]), "--compute", "none"]
+    _, result = compared(tmp_path, *words, str(program))
+    receivers = {each["summary"]["memory"]: each["ranks"][1] for each in result["reports"]}
+    pages = {name: rank["resident_peak_bytes"] >> 12 for name, rank in receivers.items()}
+    assert pages == dict.fromkeys(part, 64) | dict.fromkeys(whole, 256)
+    for rank in receivers.values():
+        assert 0 < rank["resident_mean_bytes"] < rank["resident_peak_bytes"]
+    assert receivers["part"]["pinned_peak_bytes"] == 0
+    assert receivers["pin"]["pinned_peak_bytes"] >> 12 == 256
 
 
 @pytest.mark.parametrize("checks", [True, False])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pagewire.native import ffi, lib
 from pagewire.native.impairments import KEPT, SITES
 from pagewire.run.report import report
-from pagewire.run.report.counters import COUNTER_GROUPS, PINNED_KEYS, TIME_KEYS
+from pagewire.run.report.counters import COUNTER_GROUPS, MEMORY_KEYS, TIME_KEYS
 from pagewire.run.settings.config import Config
 
 UINT64 = st.sampled_from([0, 1, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
@@ -204,7 +204,7 @@ def test_keys_are_those_of_todays_node_and_the_table_knows_them():
     others = {"nacks_by_code", "impairments", "mpi_calls", "interrupt_times", "wall_time_s",
               "peak_rss_bytes", "page_sources", "message_sizes", "peers", "fault_waits_ns",
               "fault_times", "fault_pages"}  # fmt: skip
-    assert set(parsed) == labelled | set(TIME_KEYS) | set(PINNED_KEYS) | others
+    assert set(parsed) == labelled | set(TIME_KEYS) | set(MEMORY_KEYS) | others
     assert parsed["nacks_by_code"] == [0] * 8 and parsed["mpi_calls"] == {}
     text = report.table([parsed, parsed], Config(), "a C program")
     assert "a C program, 2 ranks" in text
