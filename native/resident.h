@@ -1,6 +1,6 @@
-/* Which pages are in memory, as far as this node has seen, and how many over virtual time. The pages
- * are those of communication: what the NI's walks meet, what the driver or a unit brings in, what a
- * memory strategy touches or pins. One thread at a time. */
+/* Which pages are in memory, as far as this node has seen, and how many over virtual time. The
+ * pages are those of communication: what the NI's walks meet, what the driver or a unit brings in,
+ * what a memory strategy touches or pins. One thread at a time. */
 #ifndef PW_NATIVE_RESIDENT_H
 #define PW_NATIVE_RESIDENT_H
 #include "native/page_leaves.h"

@@ -182,8 +182,8 @@ void pw_node_set_without_marks(pw_node *node);
 
 /* What the memory strategy took and counted, and host facts, for the report. */
 typedef struct {
-    int64_t touch_ns, pin_ns, copy_ns;             /* CPU time */
-    uint64_t pinned_peak_bytes, pinned_mean_bytes; /* means over virtual time */
+    int64_t touch_ns, pin_ns, copy_ns;                 /* CPU time */
+    uint64_t pinned_peak_bytes, pinned_mean_bytes;     /* means over virtual time */
     uint64_t resident_peak_bytes, resident_mean_bytes; /* pw_memory_resident */
     pw_strategy_counters strategy;
     uint64_t yields, sleeps;

@@ -113,6 +113,12 @@ CONDITIONS: Mapping[str, Sequence[Condition]] = {
             ("sent", 1.27, "MiB", "mib_a_step"),
         )
     ],
+    "psi-fig2.3": [
+        Condition("unpins a put, M + MAXVICTIM pages", Bounds(None, 0.05), "the knee [PSI 2.2]",
+                  at("unpins", pages=96)),
+        Condition("the same, twice as many pages", Bounds(0.5, None), "the knee [PSI 2.2]",
+                  at("unpins", pages=192)),
+    ],
     "psi-fig4.3": [
         Condition(f"latency by touch at 1 ms, {pages} pages",
                   Bounds(1e3 * pages, 1.1e3 * pages, "us"), "a timeout a page [PSI 4]",

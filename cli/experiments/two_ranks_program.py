@@ -5,10 +5,12 @@ two_ranks_program PATH isend SIZE:CALLS ...      Isend alone, each call; residen
 two_ranks_program PATH reuse SIZE:TIMES ...      fresh buffers, each used so many times
 two_ranks_program PATH churn SIZE:MESSAGES ...   buffers mapped and unmapped for each message
 two_ranks_program PATH memory SIZE:BUFFERS ...   so many buffers in turn, three rounds
+two_ranks_program PATH put SIZE:MESSAGES ...     of 8 bytes, from pages of one buffer at random
 """
 
 import json
 import mmap
+import random
 import sys
 from collections.abc import Callable
 
@@ -19,6 +21,7 @@ from pagewire.transport import MPI
 
 ALIGNMENT_BYTES = 65536
 ROUNDS = 3
+PAGE_BYTES, WORD_BYTES = 4096, 8
 
 
 Bytes = NDArray[np.uint8]
@@ -88,9 +91,21 @@ def isend(world: MPI.Intracomm, num_bytes: int, num_calls: int) -> list[float]:
     return found[1:]
 
 
+def put(world: MPI.Intracomm, num_bytes: int, num_messages: int) -> float:
+    """Each page of the sender's buffer was sent from once before; the receiver's is one page."""
+    pages = new(world, num_bytes).reshape(-1, PAGE_BYTES)[:, :WORD_BYTES]
+    order = random.Random(1).choices(range(len(pages)), k=num_messages)
+    is_sender = world.Get_rank() == 0
+    for page in range(len(pages)):
+        send(world, pages[page if is_sender else 0])
+    return time_of(world, lambda idx: pages[order[idx] if is_sender else 0], num_messages)
+
+
 def measure(world: MPI.Intracomm, kind: str, num_bytes: int, count: int) -> float | list[float]:
     if kind == "isend":
         return isend(world, num_bytes, count)
+    if kind == "put":
+        return put(world, num_bytes, count)
     if kind == "churn":  # each message in memory that was just mapped and is unmapped at once
         return time_of(world, lambda idx: new(world, num_bytes), count)
     num_buffers, rounds = (1, count) if kind == "reuse" else (count, ROUNDS)

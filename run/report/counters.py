@@ -317,8 +317,8 @@ RESIDENT_KEYS: Mapping[str, str] = {
     "resident_peak_bytes": "at most",
     "resident_mean_bytes": "on average",
 }
-"""Memory of a rank's communication that is there, as far as the NI, the driver and the strategy have
-seen, alike."""
+"""Memory of a rank's communication that is there, as far as NI, driver and strategy have seen,
+alike."""
 
 MEMORY_KEYS = (*PINNED_KEYS, *RESIDENT_KEYS)
 

@@ -10,7 +10,14 @@ import random
 import pytest
 from json_schemas import check as check_schema
 
-from pagewire.cli.experiments import app_runs, apps, part_probability, registry, rivals
+from pagewire.cli.experiments import (
+    app_runs,
+    apps,
+    part_probability,
+    psi_firehose,
+    registry,
+    rivals,
+)
 from pagewire.cli.experiments.conditions import CONDITIONS
 from pagewire.cli.kit import conditions, output
 from pagewire.cli.kit.numbers import powers_of_two, size_text
@@ -24,7 +31,13 @@ from pagewire.native import ffi, lib
 from pagewire.native.settings import ConfigError
 
 IN_PROCESS = (
-    *("part-err", "part-hybrid", "part-processes", *(f"part-fig{i}" for i in range(9, 16))),
+    *(
+        "part-err",
+        "part-hybrid",
+        "part-next",
+        "part-processes",
+        *(f"part-fig{i}" for i in range(9, 16)),
+    ),
     *(f"psi-fig4.{i}" for i in range(1, 8)),
     *("psi-table4.1", "r5-fig3.8", "r5-livelock", "rivals-ats", "rivals-ring"),
     *(f"r5-fig5.{i}" for i in range(1, 13)),
@@ -34,7 +47,7 @@ IN_PROCESS = (
     *(f"unimem-{name}" for name in ("operations", "contention", "mailbox", "sockets", "memcached")),
 )
 WITH_RANKS = (
-    *("part-fig16", *(f"part-table{i}" for i in range(2, 6)), "part-table3-fresh"),
+    *("part-fig16", "psi-fig2.3", *(f"part-table{i}" for i in range(2, 6)), "part-table3-fresh"),
     *("rivals-reuse", "rivals-churn", "rivals-memory"),
 )
 
@@ -128,7 +141,7 @@ def test_experiment_without_a_condition_says_why():
     def condition(name, rows=()):
         return [(each.condition, each.holds) for each in registry.EXPERIMENTS[name].lines(rows)]
 
-    assert condition("part-hybrid") == [("no number in our sources", None)]
+    assert condition("part-fig12") == [("no number in our sources", None)]
     assert condition("rivals-churn") == [("no paper's: what PART is compared with", None)]
     assert condition("r5-fig5.3") == [("see r5-fig5.3-4", None)]
     assert condition("part-fig11") == [("about 38 us", None)]  # it did not run
@@ -322,6 +335,36 @@ def test_blocks_without_room_wait_for_the_timeout(results):
     for memory in ("ats", "backup-ring"):
         assert rows[0][f"dropped_{memory}"] > 0 == rows[-1][f"dropped_{memory}"]
         assert rows[0][f"us_{memory}"] > 2 * rows[-1][f"us_{memory}"]
+
+
+def test_each_next_step_does_what_it_is_for(results):
+    costs = quick().platform().costs
+    for row in results["part-next"].rows:
+        if row["end"] == "source":  # nothing but the timeout sends it again
+            assert row["auto"] < 300 < 1000 < row["published"] == row["kernel"] == row["two"]
+            continue
+        saved_us = (costs.netlink_ns + costs.user_wakeup_ns) / 1e3
+        if row["num_bytes"] == PAGE_BYTES:
+            assert row["published"] - row["kernel"] == pytest.approx(saved_us)
+        assert row["both"] <= row["kernel"] <= row["published"] - saved_us
+        num_pages = min(row["num_bytes"] // PAGE_BYTES, 8)  # of a window, which faults
+        assert row["two_entries"] == num_pages
+        if num_pages == 8:
+            assert row["turns_entries"] > 64 and row["two"] < row["turns"]
+
+
+def test_firehose_has_its_knees_at_the_held_and_the_victims():
+    rows = {row["pages"]: row for row in registry.EXPERIMENTS["psi-fig2.3"].run(quick()).rows}
+    held, pinned = psi_firehose.MAX_PAGES, psi_firehose.MAX_PAGES + psi_firehose.VICTIM_PAGES
+    assert [row["pinned"] for row in rows.values()] == [held // 2, held, pinned, pinned]
+    assert rows[held]["moves"] == rows[held // 2]["moves"] == 0
+    assert rows[held]["firehose"] == pytest.approx(rows[held // 2]["firehose"], abs=0.01)
+    assert 0 < rows[pinned]["moves"] < rows[2 * pinned]["moves"]
+    assert rows[held]["unpins"] == 0 and rows[pinned]["unpins"] < 0.05
+    assert rows[2 * pinned]["unpins"] > 0.5
+    times_us = [row["firehose"] for row in rows.values()]
+    assert rises(times_us[1:]) and times_us[3] > 2 * times_us[1]
+    assert all(row["ideal"] < row["firehose"] < row["pin"] for row in rows.values())
 
 
 PSI_TIMEOUTS = {"1ms": 1_000, "2.5ms": 2_500, "25ms": 25_000}

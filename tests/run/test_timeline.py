@@ -458,6 +458,8 @@ def test_compare_has_its_runs_side_by_side(tmp_path):
         assert not timeline.spans(process, "Page faults")
         pinned = [value for _, value in timeline.values[process, "Pinned bytes"]]
         assert max(pinned) == counted_here["pinned_peak_bytes"] > 0 == pinned[-1]
+        resident = [value for _, value in timeline.values[process, "Resident bytes"]]
+        assert max(pinned) <= max(resident) <= counted_here["resident_peak_bytes"]
         costs = timeline.spans(process, "Memory strategy")
         assert sum(span.length_ns for span in costs) == counted_here["pin_ns"] > 0
 

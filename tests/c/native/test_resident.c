@@ -7,10 +7,8 @@ enum { FIRST = 3 * PW_LEAF_PAGES - 2 }; /* ranges reach over two leaves */
 
 static pw_memory *all_absent(uint64_t num_frames)
 {
-    const pw_memory_model_options options = {.seed = 1,
-                                             .fault_millionths = 1000000,
-                                             .frame_limit_pages = num_frames,
-                                             .detached = 1};
+    const pw_memory_model_options options = {
+        .seed = 1, .fault_millionths = 1000000, .frame_limit_pages = num_frames, .detached = 1};
     pw_memory *memory;
     assert(pw_memory_create(PW_MEMORY_MODEL, &options, &memory) == PW_OK);
     return memory;
