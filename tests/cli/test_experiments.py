@@ -338,16 +338,12 @@ def test_blocks_without_room_wait_for_the_timeout(results):
 
 
 def test_each_next_step_does_what_it_is_for(results):
-    costs = quick().platform().costs
     for row in results["part-next"].rows:
         if row["end"] == "source":  # nothing but the timeout sends it again
             assert row["auto"] < 300
-            assert row["published"] == row["kernel"] == row["two"] > 1000
+            assert row["published"] == row["two"] > 1000
             continue
-        saved_us = (costs.netlink_ns + costs.user_wakeup_ns) / 1e3
-        if row["num_bytes"] == PAGE_BYTES:
-            assert row["published"] - row["kernel"] == pytest.approx(saved_us)
-        assert row["both"] <= row["kernel"] <= row["published"] - saved_us
+        assert row["auto"] <= row["published"]
         num_pages = min(row["num_bytes"] // PAGE_BYTES, 8)  # of a window, which faults
         assert row["two_entries"] == num_pages
         if num_pages == 8:
