@@ -469,7 +469,7 @@ def test_compare_has_its_runs_side_by_side(tmp_path):
 class Launching:
     """In the place of an experiment: leaves what its launches would leave."""
 
-    name = "launching"
+    name = points_of = "launching"
 
     def __init__(self, num_launches: int) -> None:
         self.num_launches = num_launches
