@@ -20,7 +20,7 @@ from pagewire.cli.launch import fabric
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "c" / "transport" / "fabric_api"
 LIBFABRIC = pathlib.Path(sys.prefix, "lib", "mpich", "libfabric.so.1")
 FLAGS = ["-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
-HANG_S = 120
+HANG_S = 300
 """The program's own limit is less."""
 
 pytestmark = [

@@ -7,7 +7,7 @@
 
 #include "api.h"
 
-#define HANG_S 60 /* sanitizers on a busy machine included */
+#define HANG_S 240 /* sanitizers on a busy machine included */
 
 static api_case *cases;
 static int pipes[API_PROCESSES_MAX][API_PROCESSES_MAX][2]; /* from, to */
