@@ -322,7 +322,7 @@ static int ask(unimem *self, uint32_t owner, uint8_t opcode, uint64_t address,
     *now_of(self) = posted_ns;
     code = wait_for_answer(self, out);
     if (code == 1) return 1;
-    pw_unimem_forget(self->unimem, self->interface);
+    pw_unimem_close(self->unimem, self->interface);
     int interface = take_interface(self);
     if (interface >= 0) return code;
     return pw_door_fail(self->node, interface,

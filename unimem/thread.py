@@ -178,7 +178,7 @@ class Thread(Gsas):
         try:
             return self._wait_for_answer()
         except NoAnswerError:
-            lib.pw_unimem_forget(self._unimem, self.interface)
+            lib.pw_unimem_close(self._unimem, self.interface)
             self.interface = int(check(lib.pw_unimem_open(self._unimem, False), "interface"))
             self.id = int(lib.pw_unimem_id(self._unimem, self.interface))
             raise

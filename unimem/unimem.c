@@ -9,12 +9,12 @@ enum { KIND_PACKET = PW_MESSAGE_OF_SERVICES, KIND_WORDS, KIND_ANSWER, KIND_PAGE,
 #define DESTINATION(fifo, interface) ((uint32_t)(fifo) | (uint32_t)(interface) << 8)
 
 typedef struct {
-    bool is_open, is_raw, is_waiting;
+    bool is_open, is_raw;
+    bool is_waiting; /* and closed: the answer may still come, so it is never used again */
     uint32_t owner;
     pw_atomic_request request;
     uint8_t *page; /* made when the first one comes */
     pw_time page_ns;
-    bool is_lost;    /* somebody may still answer what it asked: never used again */
     bool is_writing; /* a burst to a mailbox, whose answer is not known */
     int write_answer;
     pw_time write_answer_ns;
@@ -116,7 +116,7 @@ int pw_unimem_open(pw_unimem *unimem, bool is_raw)
 {
     for (uint32_t i = PW_UNIMEM_SERVICE + 1; i < PW_PIFS; i++) {
         pw_unimem_interface *page = &unimem->interfaces[i];
-        if (page->is_open || page->is_lost) continue;
+        if (page->is_open || page->is_waiting) continue;
         *page = (pw_unimem_interface){.is_open = true, .is_raw = is_raw, .page = page->page};
         pw_packetizer_write_trusted(unimem->packetizer, PW_TIF_IDS + 8 * i,
                                     pw_unimem_id(unimem, i));
@@ -273,13 +273,6 @@ int64_t pw_unimem_post_again(pw_unimem *unimem, uint32_t interface, int64_t now_
         return PW_ERR_INVALID;
     unimem->counters.resent++;
     return send_request(unimem, interface, now_ns);
-}
-
-void pw_unimem_forget(pw_unimem *unimem, uint32_t interface)
-{
-    if (!pw_unimem_is_open(unimem, interface, false)) return;
-    pw_unimem_close(unimem, interface);
-    unimem->interfaces[interface].is_lost = true;
 }
 
 const uint8_t *pw_unimem_page(const pw_unimem *unimem, uint32_t interface)

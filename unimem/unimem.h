@@ -76,6 +76,7 @@ int pw_unimem_serve(pw_unimem *unimem);
 /* A thread gets an interface: FIFO and packetizer with a valid id; PW_ERR_FULL: all 63 are taken.
  * is_raw: the user's own, else the library's. */
 int pw_unimem_open(pw_unimem *unimem, bool is_raw);
+/* One whose request is unanswered is never used again, since the answer may come. */
 int pw_unimem_close(pw_unimem *unimem, uint32_t interface);
 uint64_t pw_unimem_id(const pw_unimem *unimem, uint32_t interface);
 
@@ -87,8 +88,6 @@ int64_t pw_unimem_post(pw_unimem *unimem, uint32_t interface, uint32_t owner, ui
  * out->complete_ns and posts it again. 0: neither. */
 int pw_unimem_test(pw_unimem *unimem, uint32_t interface, pw_unimem_answer *out);
 int64_t pw_unimem_post_again(pw_unimem *unimem, uint32_t interface, int64_t now_ns);
-/* Nobody waits for it any more: the interface is closed, and stays so, since an answer may come. */
-void pw_unimem_forget(pw_unimem *unimem, uint32_t interface);
 /* What the last read of 4 KB has brought, of the interface. */
 const uint8_t *pw_unimem_page(const pw_unimem *unimem, uint32_t interface);
 

@@ -270,6 +270,28 @@ def test_error_of_a_program_ends_the_run(machine):
     assert alone(machine, lambda thread: thread.argument) == NO_ARGUMENT
 
 
+def test_answer_to_a_run_that_has_failed_is_not_taken_for_a_later_one(machine):
+    """The asking thread is stopped while its request is on the way."""
+
+    def asks(thread):
+        thread.alloc(node=1)
+
+    def fails(thread):
+        thread.compute(100)
+        raise KeyError("own")
+
+    with pytest.raises(KeyError, match="own"):
+        machine.run((0, asks), (2, fails))
+
+    def program(thread):
+        page = thread.alloc(node=3)
+        thread.write64(page, 5)
+        return thread.read64(page)
+
+    assert alone(machine, program) == 5
+    assert alone(machine, lambda thread: thread.interface) == 2  # 1 waits for its answer for ever
+
+
 # ---- remote fork
 
 

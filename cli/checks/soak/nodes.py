@@ -127,7 +127,7 @@ def _create(num_nodes: int, settings: Sequence[str]) -> list[Any]:
 
 
 def _fail(what: str, why: Any) -> None:
-    raise SystemExit(f"pagewire-soak: {what}: {ffi.string(why).decode(errors='replace')}")
+    raise SystemExit(f"pagewire soak: {what}: {ffi.string(why).decode(errors='replace')}")
 
 
 if __name__ == "__main__":
