@@ -26,7 +26,8 @@ RANGES: Mapping[str, tuple[int, int]] = {
 def ats(options: Options) -> Result:
     """Latency with every destination page absent, by one cost at the ends of its range."""
     sizes = options.pick([4 << 10, 64 << 10], [4 << 10, 64 << 10, 1 << 20])
-    cases = {"all as assumed": {}} | {
+    cases: dict[str, Mapping[str, int]] = {"all as assumed": {}}
+    cases |= {
         f"{name.removesuffix('_ns')} {value} ns": {name: value}
         for name, ends in RANGES.items()
         for value in ends
@@ -74,7 +75,7 @@ def _with_costs(
 ) -> dict[str, Any]:
     settings = options.settings()
     platform = load_platform(settings.run.platform)
-    changed = dataclasses.replace(platform, costs=Costs(platform.costs.as_dict() | costs))
+    changed = dataclasses.replace(platform, costs=Costs({**platform.costs.as_dict(), **costs}))
     with Lab(settings=settings, memory="ats", platform=changed, max_size=max(sizes)) as lab:
         times_us = {f"us_{size}": lab.write(size, absent="all").latency_us for size in sizes}
         return {"costs": label, **times_us, "resident_us": lab.write(sizes[0]).latency_us}
