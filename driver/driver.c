@@ -501,8 +501,8 @@ static uint64_t awaited_end(const pw_tasklet_job *job, uint64_t end_page)
 {
     uint64_t awaited = end_page;
     if (job->block->err_ordered) return end_page;
-    if (job->err.after == PW_ERR_AFTER_PAGE) awaited = job->page + 1;
-    if (job->err.after == PW_ERR_AFTER_BLOCK) awaited = job->fault.block_end_page;
+    if (job->err.after == PW_ERRS_AFTER_PAGE) awaited = job->page + 1;
+    if (job->err.after == PW_ERRS_AFTER_BLOCK) awaited = job->fault.block_end_page;
     return awaited < end_page ? awaited : end_page;
 }
 
@@ -511,7 +511,7 @@ static uint64_t awaited_end(const pw_tasklet_job *job, uint64_t end_page)
 static int tell(pw_driver *driver, const pw_tasklet_job *job, uint64_t end_page)
 {
     pw_faulting_block *block = job->block;
-    const bool by_block = job->err.after == PW_ERR_AFTER_BLOCK;
+    const bool by_block = job->err.after == PW_ERRS_AFTER_BLOCK;
     if (by_block && block->err_ordered) return PW_OK;
     block->err_plan = job->err;
     block->err_planned = true;

@@ -43,7 +43,7 @@ typedef struct {
 
 /* Who sends a block's ERR, and when. */
 typedef struct {
-    uint8_t by, after; /* PW_ERRS_BY_*, PW_ERR_AFTER_* */
+    uint8_t by, after; /* PW_ERRS_BY_*, PW_ERRS_AFTER_* */
 } pw_err_plan;
 
 typedef struct pw_faulting_block {

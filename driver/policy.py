@@ -109,11 +109,11 @@ class After(enum.IntEnum):
     """What an ERR waits for. LIBRARY: when its message leaves; the thread runs after the tasklet,
     or on its own core (`driver.library_core`)."""
 
-    RUN = lib.PW_ERR_AFTER_RUN
+    RUN = lib.PW_ERRS_AFTER_RUN
     """the page-in of all that was asked for; by KERNEL the end of the tasklet's run"""
-    BLOCK = lib.PW_ERR_AFTER_BLOCK
+    BLOCK = lib.PW_ERRS_AFTER_BLOCK
     """the block's pages; what is behind them comes in by another get_user_pages, after it"""
-    PAGE = lib.PW_ERR_AFTER_PAGE
+    PAGE = lib.PW_ERRS_AFTER_PAGE
     """the page that faulted; all others come in after it"""
 
 

@@ -40,9 +40,9 @@
 #define PW_ERRS_BY_KERNEL 1  /* the tasklet itself [PSI 5.2 (1)] */
 #define PW_ERRS_BY_HOST 2    /* the host is asked by an event: see PW_HOST_DECISION */
 
-#define PW_ERR_AFTER_RUN 0   /* nothing leaves before the tasklet is done with its entries */
-#define PW_ERR_AFTER_BLOCK 1 /* as soon as the block's pages are in */
-#define PW_ERR_AFTER_PAGE 2  /* as soon as the faulting page is in [PART 3.3] */
+#define PW_ERRS_AFTER_RUN 0   /* nothing leaves before the tasklet is done with its entries */
+#define PW_ERRS_AFTER_BLOCK 1 /* as soon as the block's pages are in */
+#define PW_ERRS_AFTER_PAGE 2  /* as soon as the faulting page is in [PART 3.3] */
 
 #define PW_LIBRARY_CORE_SAME 0  /* the library's thread runs after the tasklet */
 #define PW_LIBRARY_CORE_OTHER 1 /* it runs as soon as the message is sent */
@@ -92,7 +92,7 @@ typedef struct {
     int64_t driver_variant;     /* PW_DRIVER_* */
     int64_t fsr_cleared_by;     /* PW_FSR_CLEARED_BY_* */
     int64_t err_by;             /* PW_ERRS_BY_* */
-    int64_t err_after;          /* PW_ERR_AFTER_* */
+    int64_t err_after;          /* PW_ERRS_AFTER_* */
     int64_t library_core;       /* PW_LIBRARY_CORE_* */
     int64_t ideal;              /* mapped pages never fault */
     int64_t memory_backend;     /* PW_MEMORY_* */

@@ -633,7 +633,7 @@ int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out)
 int pw_ni_decide_err(pw_ni *ni, uint64_t id, uint32_t by, uint32_t after)
 {
     if (!ni->decision_wanted || id != ni->decision_id) return PW_ERR_INVALID;
-    if (by > PW_ERRS_BY_KERNEL || after > PW_ERR_AFTER_PAGE) return PW_ERR_INVALID;
+    if (by > PW_ERRS_BY_KERNEL || after > PW_ERRS_AFTER_PAGE) return PW_ERR_INVALID;
     ni->driver.job.err = (pw_err_plan){.by = (uint8_t)by, .after = (uint8_t)after};
     return PW_OK;
 }

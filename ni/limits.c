@@ -38,7 +38,7 @@ static const limit of_settings[] = {
     SETTING(mailbox_entries, 1, UINT32_MAX),
     SETTING(policy, PW_POLICY_PAGE, PW_POLICY_HOST),
     SETTING(err_by, PW_ERRS_BY_LIBRARY, PW_ERRS_BY_HOST),
-    SETTING(err_after, PW_ERR_AFTER_RUN, PW_ERR_AFTER_PAGE),
+    SETTING(err_after, PW_ERRS_AFTER_RUN, PW_ERRS_AFTER_PAGE),
     SETTING(engine, PW_ENGINE_FRDMA, PW_ENGINE_ZDMA),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
     SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),

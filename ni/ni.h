@@ -167,7 +167,7 @@ typedef struct {
 /* PW_ERR_INVALID when the id is not that of the decision wanted. */
 int pw_ni_read_decision(const pw_ni *ni, uint64_t id, pw_decision *out);
 /* Before pw_ni_decide: who sends the block's ERR, and when (PW_ERRS_BY_LIBRARY or _KERNEL,
- * PW_ERR_AFTER_*). PW_ERR_INVALID when the id or a value is wrong. */
+ * PW_ERRS_AFTER_*). PW_ERR_INVALID when the id or a value is wrong. */
 int pw_ni_decide_err(pw_ni *ni, uint64_t id, uint32_t by, uint32_t after);
 /* Page in [first_page, +num_pages), which holds the faulting page, in ascending order. May reach
  * outside of the transfer; cut where pages are not mapped, and outside of the transfer where they

@@ -367,8 +367,8 @@ static const pw_setting_row rows[] = {
     {"driver.err_after", "run",
      "what the ERR waits for: run: the page-in of all that is asked for, and by kernel the end of "
      "the tasklet's run; block: the pages of the block; page: the page that faulted [PART 3.3]",
-     CHOICE(err_after, {"run", PW_ERR_AFTER_RUN}, {"block", PW_ERR_AFTER_BLOCK},
-            {"page", PW_ERR_AFTER_PAGE})},
+     CHOICE(err_after, {"run", PW_ERRS_AFTER_RUN}, {"block", PW_ERRS_AFTER_BLOCK},
+            {"page", PW_ERRS_AFTER_PAGE})},
     {"driver.library_core", "same",
      "where the library thread runs: same: on the tasklet's core, after it; other: on another "
      "core, as soon as the message is sent",

@@ -152,7 +152,7 @@ static int check_stalls(const pw_node_config *config, pw_sentence *reason)
 static int check_errs(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
-    const bool is_default = s->err_by == PW_ERRS_BY_LIBRARY && s->err_after == PW_ERR_AFTER_RUN;
+    const bool is_default = s->err_by == PW_ERRS_BY_LIBRARY && s->err_after == PW_ERRS_AFTER_RUN;
     if (!is_default && s->page_in == PW_PAGE_IN_TOUCH_A_PAGE)
         REFUSE("driver.err_by = '%s', driver.err_after = '%s' with driver.page_in = "
                "'touch-a-page': the library's thread touches the pages, so that it alone knows "

@@ -122,7 +122,8 @@ def test_bad_remote_memory_fails_and_both_sides_live_on(comm, rdma, make):
     channel, reader = rdma.Channel(), rdma.ReadChannel()
     keys = (0, 1, there.key + 1, there.key ^ 1 << 32, there.key ^ 1 << 40)
     for each, what, code in (
-        (channel, (source, nowhere), lib.PW_ERR_ADDRESS),
+        (channel, (source, nowhere), lib.PW_ERR_PROTECTION),  # outside of what its key names
+        (channel, (source, nowhere._replace(key=0)), lib.PW_ERR_ADDRESS),
         (reader, (nowhere._replace(key=0), target), lib.PW_ERR_PROTECTION),
         *((reader, (there._replace(key=key), target), lib.PW_ERR_PROTECTION) for key in keys),
     ):

@@ -12,7 +12,7 @@ from engine_pair import BLOCK, PAGE, Pair, Policy, absent, resident, written
 from pagewire.native import lib
 
 A_PAGE = lib.PW_PAGE_IN_TOUCH_A_PAGE
-AFTER_BLOCK, AFTER_PAGE = lib.PW_ERR_AFTER_BLOCK, lib.PW_ERR_AFTER_PAGE
+AFTER_BLOCK, AFTER_PAGE = lib.PW_ERRS_AFTER_BLOCK, lib.PW_ERRS_AFTER_PAGE
 PAGE_FAULT = 1
 MS = 1_000_000
 PAGE_PACKETS, BLOCK_PACKETS, BLOCK_PAGES = 16, 64, 4

@@ -101,7 +101,7 @@ def test_bad_err_decision_is_refused_and_still_wanted() -> None:
     ni, refused = pair.nis[1], []
 
     def decide(decision: int) -> None:
-        for by, after in ((lib.PW_ERRS_BY_HOST, 0), (0, lib.PW_ERR_AFTER_PAGE + 1)):
+        for by, after in ((lib.PW_ERRS_BY_HOST, 0), (0, lib.PW_ERRS_AFTER_PAGE + 1)):
             refused.append(lib.pw_ni_decide_err(ni, decision, by, after))
         refused.append(lib.pw_ni_decide_err(ni, decision + 1, 0, 0))
         answer(decision)

@@ -112,7 +112,7 @@ def test_read_only_source_is_entered_read_only_and_a_write_there_is_refused() ->
 )
 def test_unmapped_page_ends_the_transfer_at_either_end(translation: int) -> None:
     for ends in (0, 1):
-        pair = Pair(translation=translation)
+        pair = Pair(translation=translation, write_keys=lib.PW_WRITE_KEYS_OPTIONAL)
         whole, _ = resident(PAGE)
         addresses = (NOWHERE, whole.address) if ends else (whole.address, NOWHERE)
         pair.write_raw(*addresses, PAGE)

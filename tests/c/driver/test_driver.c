@@ -316,20 +316,20 @@ static void err_leaves_early(void)
         int num_messages;
     } cases[] = {
         /* page by page: the first is in, the last is in; further pages' messages order no ERR */
-        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_PAGE, PW_POLICY_PAGE, BARE + 3000 + 1000,
+        {PW_ERRS_BY_KERNEL, PW_ERRS_AFTER_PAGE, PW_POLICY_PAGE, BARE + 3000 + 1000,
          4 * (BARE + 3000) + 1000, 0},
-        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 1000,
+        {PW_ERRS_BY_KERNEL, PW_ERRS_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 1000,
          4 * (BARE + 3000) + 1000, 0},
-        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 7000 + 8000,
+        {PW_ERRS_BY_LIBRARY, PW_ERRS_AFTER_BLOCK, PW_POLICY_PAGE, 4 * (BARE + 3000) + 7000 + 8000,
          4 * (BARE + 3000) + 7000, 1},
-        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_PAGE, PW_POLICY_PAGE, 4 * ENTRY + 8000, 4 * ENTRY, 4},
+        {PW_ERRS_BY_LIBRARY, PW_ERRS_AFTER_PAGE, PW_POLICY_PAGE, 4 * ENTRY + 8000, 4 * ENTRY, 4},
         /* all eight pages at the first entry, the rest by a get_user_pages of its own behind the
          * ERR; the other three entries find theirs present */
-        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_PAGE, PW_POLICY_ALL, BARE + 3000 + 1000,
+        {PW_ERRS_BY_KERNEL, PW_ERRS_AFTER_PAGE, PW_POLICY_ALL, BARE + 3000 + 1000,
          BARE + 3000 + 1000 + 6000 + 7 * 3000 + 3 * BARE, 0},
-        {PW_ERRS_BY_KERNEL, PW_ERR_AFTER_BLOCK, PW_POLICY_ALL, BARE + 4 * 3000 + 1000,
+        {PW_ERRS_BY_KERNEL, PW_ERRS_AFTER_BLOCK, PW_POLICY_ALL, BARE + 4 * 3000 + 1000,
          BARE + 4 * 3000 + 1000 + 6000 + 4 * 3000 + 3 * BARE, 0},
-        {PW_ERRS_BY_LIBRARY, PW_ERR_AFTER_BLOCK, PW_POLICY_ALL,
+        {PW_ERRS_BY_LIBRARY, PW_ERRS_AFTER_BLOCK, PW_POLICY_ALL,
          BARE + 4 * 3000 + 7000 + 6000 + 4 * 3000 + 3 * BARE + 8000,
          BARE + 4 * 3000 + 7000 + 6000 + 4 * 3000 + 3 * BARE, 1},
     };
