@@ -98,17 +98,20 @@ def test_single_page_lines_miss_for_each_page() -> None:
     assert pair.counters(1).vmh_cold_receive == 4
 
 
+def write_two_rounds(pair: Pair, blocks: tuple[int, int, int]) -> None:
+    """A page of each block, and once more."""
+    source, destination = resident((blocks[-1] + 1) * BLOCK)
+    for i, block in enumerate(2 * blocks):
+        offset = block * BLOCK
+        at_ns = i * LATER_NS
+        pair.write_raw(source.address + offset, destination.address + offset, PAGE, at_ns)
+        assert all(event.error == 0 for event in pair.run())
+
+
 def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
     # one set of two ways: three blocks that go round never find their line
     pair = mini_pair(vmh_entries=2 * LINE_PAGES)
-    source, destination = resident(3 * BLOCK)
-    at_ns = 0
-    for _ in range(2):
-        for block in range(3):
-            offset = block * BLOCK
-            pair.write_raw(source.address + offset, destination.address + offset, PAGE, at_ns)
-            assert all(event.error == 0 for event in pair.run())
-            at_ns += 50_000_000
+    write_two_rounds(pair, (0, 1, 2))
     receiver = pair.counters(1)
     assert receiver.vmh_misses_receive == 6 and receiver.vmh_cold_receive == 3
     assert receiver.vmh_lines_replaced == 4
@@ -116,6 +119,17 @@ def test_replaced_line_misses_again_without_pinning_and_not_cold() -> None:
     assert receiver.miss_work_ns == 3 * (fill_ns(pair, 4) + fill_ns(pair, 0)) - 6 * (
         pair.costs.miss_delay_ns
     )
+
+
+@pytest.mark.parametrize(("apart", "ways", "misses"), [(1, 2, 3), (8, 2, 6), (8, 4, 3)])
+def test_ways_count_for_lines_that_are_apart_by_the_sets(
+    apart: int, ways: int, misses: int
+) -> None:
+    # 16 lines: eight sets of two ways, or four of four
+    pair = mini_pair(vmh_ways=ways)
+    write_two_rounds(pair, (0, apart, 2 * apart))
+    assert pair.counters(1).vmh_misses_receive == misses
+    assert pair.counters(1).vmh_cold_receive == 3
 
 
 def test_absent_pages_are_brought_in_by_the_pin() -> None:
