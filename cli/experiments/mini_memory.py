@@ -8,6 +8,8 @@ from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
 GIBIBYTE_PAGES = (1 << 30) // 4096
 
 CASES = (
+    ("static, the thesis's node", "static", GIBIBYTE_PAGES // 2, 2),
+    ("miNI, the thesis's node", "mini", GIBIBYTE_PAGES // 2, 2),
     ("static, 512 MB of memory", "static", GIBIBYTE_PAGES // 2, 8),
     ("static, 4 GB", "static", 4 * GIBIBYTE_PAGES, 8),
     ("static, 512 MB, 32 processes", "static", GIBIBYTE_PAGES // 2, 32),
@@ -50,6 +52,9 @@ def table_1_1(options: Options) -> Result:
             )
         ],
         notes="""
+            The thesis's node [MINI 4]: 512 MB and two processors. Two processes on it, one for each
+            of them, and 1024 registered buffers ("a few hundred or thousand") are assumed.
+
             Entries are counted with the thesis's sizes (4 B a page, 36 B and 26 B a buffer, 16 B an
             imported buffer, 4096 of them a process, 16 KB of post queue a process).
 
@@ -60,7 +65,7 @@ def table_1_1(options: Options) -> Result:
         varied={
             "run.translation": "smmu, mini, static",
             "mini.static_pages": "512 MB and 4 GB of pages",
-            "mini.processes": "8, 32",
+            "mini.processes": "2, 8, 32",
         },
         numbers="sizes of entries times their numbers in the settings",
     )

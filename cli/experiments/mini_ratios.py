@@ -1,4 +1,4 @@
-"""MINI figures 4.1 and 4.4: latency and bandwidth of 4 KB transfers over the miss ratio.
+"""MINI figures 4.1 and 4.4: latency and bandwidth of transfers by size over the miss ratio.
 
 The ratio is made, the misses are the mechanism's: a transfer uses a page (or buffer) that is always
 used, or one of a round of more of them than the cache has lines, so that it always misses. The
@@ -39,12 +39,21 @@ SETTINGS = (
     f"mini.cbh_ways={WAYS}",
 )
 AS_VMMC = ("run.timeout=250us", "firmware.block=4KiB")
-SEND, RECEIVE, BUFFER = "send", "receive", "buffer"
-COUNTERS = {SEND: "vmh_misses_send", RECEIVE: "vmh_misses_receive", BUFFER: "cbh_misses"}
+SEND, RECEIVE, BUFFER, WRITTEN = "send", "receive", "buffer", "written buffer"
+OF_BUFFERS = (BUFFER, WRITTEN)
+SIZES = (64, 1024, PAGE_BYTES)
+"""At most a page: which page or buffer a transfer uses is what is drawn."""
+COUNTERS = {
+    SEND: "vmh_misses_send",
+    RECEIVE: "vmh_misses_receive",
+    BUFFER: "cbh_misses",
+    WRITTEN: "cbh_misses",
+}
 TITLES = {
     SEND: "page misses on sending (write)",
     RECEIVE: "page misses on arrival (write)",
     BUFFER: "buffer misses at the owner (read)",
+    WRITTEN: "buffer misses at the owner (write)",
 }
 
 
@@ -58,18 +67,18 @@ def as_vmmc(options: Options, *assignments: str) -> Config:
 class _Transfers:
     """Two nodes; transfer i uses page or buffer choice[i] at the end that misses, 0 elsewhere."""
 
-    def __init__(self, config: Config, where: str) -> None:
+    def __init__(self, config: Config, where: str, num_bytes: int) -> None:
         self.nodes = Nodes(config, load_platform(config.run.platform), 2)
-        self.where = where
+        self.where, self.num_bytes = where, num_bytes
         self.near, self.far = (Buffer((ROUND + 1) * PAGE_BYTES) for _ in range(2))
         self.near.touch()
         self.far.touch()
         self.now_ns = 0
         self._keys = [
             self.nodes.register(1, self.far.address, PAGE_BYTES)
-            for _ in range(ROUND + 1 if where == BUFFER else 0)
+            for _ in range(ROUND + 1 if where in OF_BUFFERS else 0)
         ]
-        self._written = self.nodes.register(1, self.far.address, self.far.num_bytes)
+        self._whole = self.nodes.register(1, self.far.address, self.far.num_bytes)
         for page in range(ROUND + 1):  # pinned once, and the hot one last
             self.one(page)
         self.one(0)
@@ -77,11 +86,12 @@ class _Transfers:
     def _post(self, page: int, at_ns: int) -> None:
         near, far = self.near.address, self.far.address
         if self.where == BUFFER:
-            self.nodes.fetch((0, 1), far, self._keys[page], near, PAGE_BYTES, at_ns)
+            self.nodes.fetch((0, 1), far, self._keys[page], near, self.num_bytes, at_ns)
             return
+        key = self._keys[page] if self.where == WRITTEN else self._whole
         near += page * PAGE_BYTES if self.where == SEND else 0
         far += page * PAGE_BYTES if self.where == RECEIVE else 0
-        self.nodes.post_write((0, 1), near, far, PAGE_BYTES, at_ns, self._written)
+        self.nodes.post_write((0, 1), near, far, self.num_bytes, at_ns, key)
 
     def one(self, page: int) -> int:
         """Latency of a transfer at rest: until a write has arrived, a read is done."""
@@ -110,7 +120,7 @@ class _Transfers:
             self._post(next(waiting), start_ns)
         self.nodes.watch(handle)
         self.now_ns = end_ns + 1_000_000
-        return len(pages) * PAGE_BYTES * 1e3 / (end_ns - start_ns)
+        return len(pages) * self.num_bytes * 1e3 / (end_ns - start_ns)
 
 
 def _choices(count: int, ratio: float, seed: int) -> list[int]:
@@ -120,8 +130,10 @@ def _choices(count: int, ratio: float, seed: int) -> list[int]:
     return [next(cold) if draw.random() < ratio else 0 for _ in range(count)]
 
 
-def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, float | str]:
-    transfers = _Transfers(config, where)
+def _measure(
+    config: Config, where: str, num_bytes: int, ratio: float, count: int
+) -> dict[str, float | str]:
+    transfers = _Transfers(config, where, num_bytes)
     choices = _choices(2 * count, ratio, 1)
     pages, streamed = choices[:count], choices[count:]
     before = transfers.nodes.counters()
@@ -129,6 +141,7 @@ def _measure(config: Config, where: str, ratio: float, count: int) -> dict[str, 
     after = transfers.nodes.counters()
     return {
         "where": TITLES[where],
+        "bytes": num_bytes,
         "made": 100 * ratio,
         "seen": 100 * (after[COUNTERS[where]] - before[COUNTERS[where]]) / count,
         "latency_us": latency_us,
@@ -142,19 +155,30 @@ def over_misses(options: Options, ends: Mapping[str, str]) -> Result:
     """Over the miss ratio; ends: titles of lines by where they miss."""
     config = as_vmmc(options, *SETTINGS)
     count, ratios = options.pick(60, 400, 4000), options.pick((0.0, 0.1, 1.0), RATIOS)
-    cases = {f"{TITLES[where]}, {ratio:.0%}": (where, ratio) for where in ends for ratio in ratios}
+    lines_of = list(itertools.product(ends, options.pick((64, PAGE_BYTES), SIZES)))
+    cases = {
+        f"{TITLES[where]}, {num_bytes} B, {ratio:.0%}": (where, num_bytes, ratio)
+        for where, num_bytes in lines_of
+        for ratio in ratios
+    }
     measures = {label: partial(_measure, config, *case, count) for label, case in cases.items()}
     rows = list(options.points.measure(measures).values())
 
     def lines(key: str) -> list[Series]:
         return [
-            Series.of(title, [row for row in rows if row["where"] == TITLES[where]], "seen", key)
-            for where, title in ends.items()
+            Series.of(
+                f"{ends[where]}, {num_bytes} B",
+                [row for row in rows if (row["where"], row["bytes"]) == (TITLES[where], num_bytes)],
+                "seen",
+                key,
+            )
+            for where, num_bytes in lines_of
         ]
 
     return Result(
         columns=[
             Column("where", "misses"),
+            Column("bytes", "size", "B"),
             Column("made", "made", "%", 1),
             Column("seen", "miss ratio", "%", 1),
             Column("latency_us", "latency", "us", 1),
@@ -163,11 +187,11 @@ def over_misses(options: Options, ends: Mapping[str, str]) -> Result:
         ],
         rows=rows,
         panels=[
-            Panel("miss ratio (%)", "mean latency of 4 KB (us)", lines("latency_us")),
+            Panel("miss ratio (%)", "mean latency (us)", lines("latency_us")),
             Panel("miss ratio (%)", "bandwidth (MB/s)", lines("mbps")),
         ],
         notes=f"""
-            Mean of {count} transfers of 4 KB. Latency: one at a time, until the receiver has the
+            Mean of {count} transfers. Latency: one at a time, until the receiver has the
             bytes. Bandwidth: {NUM_OUTSTANDING} on their way at a time.
 
             A cache of {ENTRIES} entries, {WAYS} ways, lines of one; what misses is one of a round

@@ -1,12 +1,13 @@
-"""Page-level access streams of six kernels over shared virtual memory, as data.
+"""Page-level access streams of eight kernels over shared virtual memory, as data.
 
 Each kernel does what its namesake of SPLASH-2 does to the shared pages: who fetches which page from
 whom, who sends what back, phase by phase, with barriers between. Alike: data layout, distribution
-over the nodes, which pages are needed in which order, sizes relative to the caches. Not alike: one
-processor a node instead of two, no locks, no task stealing (volrend's tiles are dealt out), no
-pages that are falsely shared beyond what the layout makes, compute as flops over the platform's
-rate instead of a program. A page has a home, as in GeNIMA: a node that needs it fetches it from
-there by a read; what it wrote of another's page goes there as a diff, by a write.
+over the nodes, which pages are needed in which order, sizes relative to the caches; a node's two
+processors are one process and do half of its accesses each (assumed). Not alike: no locks, no task
+stealing (volrend's and raytrace's tiles are dealt out), no pages that are falsely shared beyond
+what the layout makes, compute as flops over the platform's rate instead of a program. A page has a
+home, as in GeNIMA: a node that needs it fetches it from there by a read; what it wrote of another's
+page goes there as a diff, by a write.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 
 NUM_NODES = 4
+NUM_PROCESSORS = 2
+"""of a node"""
 PAGE_BYTES = 4096
+MOLECULE_BYTES = 680
+"""of SPLASH-2's water"""
 FETCH, DIFF = "fetch", "diff"
 
 
@@ -36,6 +41,17 @@ class Phase:
     accesses: list[list[Access]]
     flops: float
     """of one node"""
+
+    def of_processor(self, processor: int) -> list[Access]:
+        """Its half of what its node fetches, then its half of what goes back: processors have bands
+        as nodes have, so each sends what it fetched itself."""
+        node, place = divmod(processor, NUM_PROCESSORS)
+        half = []
+        for kind in (FETCH, DIFF):
+            of_kind = [each for each in self.accesses[node] if each.kind == kind]
+            begin, end = (len(of_kind) * each // NUM_PROCESSORS for each in (place, place + 1))
+            half += of_kind[begin:end]
+        return half
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,29 +207,74 @@ def ocean(shrink: int) -> Kernel:
     )
 
 
-def water(shrink: int) -> Kernel:
-    """Each molecule meets half of all the others: positions of two other nodes come, forces go
-    back."""
-    num_molecules, molecule_bytes, num_steps = 4096 // shrink**2, 680, 3
-    of_node = num_molecules // NUM_NODES
-    node_pages = -(-of_node * molecule_bytes // PAGE_BYTES)
-    phases = []
-    for _ in range(num_steps):
-        of_nodes = []
-        for node in range(NUM_NODES):
-            peers = [(node + step) % NUM_NODES for step in (1, 2)]
-            fetched = _once(
-                page for peer in peers for page in range(peer * node_pages, (peer + 1) * node_pages)
-            )
-            of_nodes.append([*fetched, *(Access(DIFF, each.page, 512) for each in fetched)])
-        phases.append(Phase(of_nodes, 150 * num_molecules**2 / 2 / NUM_NODES))
+def _of_molecules(
+    name: str, num_molecules: int, flops: float, needed: Callable[[int, int], Iterator[int]]
+) -> Kernel:
+    """Three steps over a band of molecules a node: others' positions come, forces go back. needed:
+    pages by node, and how many pages a node has."""
+    node_pages = -(-num_molecules // NUM_NODES * MOLECULE_BYTES // PAGE_BYTES)
+    of_nodes = []
+    for node in range(NUM_NODES):
+        fetched = _once(needed(node, node_pages))
+        of_nodes.append([*fetched, *(Access(DIFF, each.page, 512) for each in fetched)])
     return Kernel(
-        "Water-nsquared",
+        name,
         f"{num_molecules} molecules",
         NUM_NODES * node_pages,
         lambda page: page // node_pages,
-        phases,
+        [Phase(of_nodes, flops / NUM_NODES)] * 3,
     )
+
+
+def water(shrink: int) -> Kernel:
+    """Each molecule meets half of all the others: those of two other nodes."""
+    num_molecules = 4096 // shrink**2
+
+    def needed(node: int, node_pages: int) -> Iterator[int]:
+        for step in (1, 2):
+            first = (node + step) % NUM_NODES * node_pages
+            yield from range(first, first + node_pages)
+
+    return _of_molecules("Water-nsquared", num_molecules, 150 * num_molecules**2 / 2, needed)
+
+
+def water_spatial(shrink: int) -> Kernel:
+    """Molecules in boxes of 8, a slab two boxes thick a node: each meets those of 27 boxes, half of
+    either neighbour's molecules are needed. They lie where they were at first, so those of a box
+    are scattered. The slabs close to a ring: assumed, as water's peers."""
+    num_molecules = 4096 // shrink**2
+    of_node = num_molecules // NUM_NODES
+    draw = random.Random(2)
+
+    def needed(node: int, node_pages: int) -> Iterator[int]:
+        for peer in ((node - 1) % NUM_NODES, (node + 1) % NUM_NODES):
+            first = peer * node_pages * PAGE_BYTES
+            for molecule in draw.sample(range(of_node), of_node // 2):
+                yield from _pages(first + molecule * MOLECULE_BYTES, MOLECULE_BYTES)
+
+    flops = 150 * num_molecules * 27 * 8 / 2
+    return _of_molecules("Water-spatial", num_molecules, flops, needed)
+
+
+def raytrace(shrink: int) -> Kernel:
+    """Rays through a scene that nobody writes: single pages in no order, since a ray goes from cell
+    to cell of a grid whose objects lie anywhere; then image tiles go home. Assumed: 32 MiB of
+    scene, 8000 flops for each of its pages."""
+    scene_pages, image_pages = 8192 // shrink**2, 768 // shrink**2
+    num_pages = scene_pages + image_pages
+    draw = random.Random(3)
+
+    def home(page: int) -> int:
+        return page * NUM_NODES // num_pages
+
+    of_nodes = []
+    for node in range(NUM_NODES):
+        drawn = (draw.randrange(scene_pages) for _ in range(scene_pages))
+        tiles = range(scene_pages + node, num_pages, NUM_NODES)
+        sent = [Access(DIFF, page, 1024) for page in tiles if home(page) != node]
+        of_nodes.append([*_once(page for page in drawn if home(page) != node), *sent])
+    phases = [Phase(of_nodes, 8000.0 * scene_pages)]
+    return Kernel("Raytrace", f"{scene_pages * 4} KiB scene", num_pages, home, phases)
 
 
 def volrend(shrink: int) -> Kernel:
@@ -248,6 +309,8 @@ KERNELS: Mapping[str, Callable[[int], Kernel]] = {
     "LU": lu,
     "Ocean": ocean,
     "Water-nsquared": water,
+    "Water-spatial": water_spatial,
     "Volrend": volrend,
+    "Raytrace": raytrace,
 }
 """Each by its shrink: lengths of the thesis's sizes over it, so that data go with its square."""

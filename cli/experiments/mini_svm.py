@@ -1,16 +1,29 @@
 """Runs a kernel's page-level stream on four engines: who waits for whom, and what was counted.
 
 Every node has the whole shared range at addresses of its own, registered once. A fetch reads from
-the home's range into one's own, a diff writes the other way. A node has one access on its way at a
-time, as a processor that waits for its page fault; a barrier ends each phase.
+the home's range into one's own, a diff writes the other way. A processor has one access on its way
+at a time, since it waits for its page fault; a node has two of them; a barrier ends each phase.
+
+A processor leaves a barrier up to the time of a word after the first one (assumed, drawn, alike in
+each run). If all left in the same ns, the order of equal requests would be that of the nodes'
+numbers, at every page anew: two homes then answer the same node at once, and its link takes one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
-from pagewire.cli.experiments.mini_streams import FETCH, NUM_NODES, PAGE_BYTES, Access, Kernel
+from pagewire.cli.experiments.mini_streams import (
+    FETCH,
+    NUM_NODES,
+    NUM_PROCESSORS,
+    PAGE_BYTES,
+    Access,
+    Kernel,
+    Phase,
+)
 from pagewire.lab.buffer import Buffer
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, lib
@@ -26,11 +39,11 @@ class Run:
     counters: dict[str, int]
     """sums over the nodes"""
     alone_ns: int
-    """all of the work on one node: nothing is fetched"""
+    """all of the work on one processor: nothing is fetched"""
 
     @property
     def speedup(self) -> float:
-        """Against one node."""
+        """Against one processor."""
         return self.alone_ns / self.time_ns
 
     def misses(self, which: str) -> int:
@@ -54,7 +67,8 @@ class _Machine:
             each.touch()
             each.fill(bytes([node + 1]) * each.num_bytes)
             self.keys.append(self.nodes.register(node, each.address, each.num_bytes))
-        self.barrier_ns = 2 * self._word_ns()
+        self.word_ns = self._word_ns()
+        self._draw = random.Random(1)
 
     def _word_ns(self) -> int:
         """One word to another node by programmed I/O: a barrier is one there and one back."""
@@ -64,20 +78,28 @@ class _Machine:
             posted + costs.ni_send_ns + costs.hop_ns + costs.ni_receive_ns + costs.mailbox_read_ns
         )
 
-    def post(self, node: int, access: Access, at_ns: int) -> None:
+    def post(self, node: int, access: Access, at_ns: int) -> int:
+        """Its id in the events of the node."""
         home = self.kernel.home(access.page)
         offset = access.page * PAGE_BYTES
         mine, theirs = self.ranges[node].address + offset, self.ranges[home].address + offset
         ends, num_bytes = (node, home), access.num_bytes
         if access.kind == FETCH:
-            self.nodes.fetch(ends, theirs, self.keys[home], mine, num_bytes, at_ns)
-        else:
-            self.nodes.post_write(ends, mine, theirs, num_bytes, at_ns, self.keys[home])
+            return self.nodes.fetch(ends, theirs, self.keys[home], mine, num_bytes, at_ns)
+        return self.nodes.post_write(ends, mine, theirs, num_bytes, at_ns, self.keys[home])
 
-    def phase(self, accesses: list[list[Access]], start_ns: int) -> int:
-        """Every node's accesses one after the other; when the last one is over."""
-        waiting = [iter(each) for each in accesses]
+    def phase(self, phase: Phase, start_ns: int) -> int:
+        """Every processor's accesses one after the other; when the last one is over."""
+        processors = range(NUM_NODES * NUM_PROCESSORS)
+        waiting = [iter(phase.of_processor(each)) for each in processors]
+        under_way: dict[tuple[int, int], int] = {}
         end_ns = start_ns
+
+        def start_next(processor: int, at_ns: int) -> None:
+            following = next(waiting[processor], None)
+            if following is not None:
+                node = processor // NUM_PROCESSORS
+                under_way[node, self.post(node, following, at_ns)] = processor
 
         def handle(node: int, event: Any) -> None:
             nonlocal end_ns
@@ -85,14 +107,10 @@ class _Machine:
             if event.kind not in (lib.PW_HOST_FETCH_DONE, lib.PW_HOST_WRITE_DONE):
                 return
             end_ns = max(end_ns, event.time_ns)
-            following = next(waiting[node], None)
-            if following is not None:
-                self.post(node, following, event.time_ns)
+            start_next(under_way.pop((node, event.id)), event.time_ns)
 
-        for node in range(NUM_NODES):
-            first = next(waiting[node], None)
-            if first is not None:
-                self.post(node, first, start_ns)
+        for processor in processors:
+            start_next(processor, start_ns + self._draw.randrange(self.word_ns))
         self.nodes.watch(handle)
         return end_ns
 
@@ -116,8 +134,8 @@ def run(config: Config, kernel: Kernel) -> Run:
     rates = machine.platform.rates
     now_ns = 0
     for phase in kernel.phases:
-        now_ns = machine.phase(phase.accesses, now_ns) + machine.barrier_ns
-        now_ns += rates.duration_ns(phase.flops, 0)
+        now_ns = machine.phase(phase, now_ns) + 2 * machine.word_ns
+        now_ns += rates.duration_ns(phase.flops / NUM_PROCESSORS, 0)
     machine.check_bytes()
     if any(engine.num_transactions for engine in machine.nodes.engines):
         raise EngineError(int(lib.PW_ERR_HOST), f"{kernel.name}: not over")

@@ -110,16 +110,17 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
     "mini": (
         ("table1.1", "memory of the NIC, by part and translation unit",
          mini_memory.table_1_1, ONCE),
-        ("fig4.1", "4 KB writes over the miss ratio of pages", partial(
+        ("fig4.1", "writes by size over the miss ratio of pages", partial(
             mini_ratios.over_misses,
             ends={mini_ratios.SEND: "on sending", mini_ratios.RECEIVE: "on arrival"}), ONCE),
-        ("fig4.2", "miss ratio of six kernels over size, line and ways of the cache",
+        ("fig4.2", "miss ratio of eight kernels over size, line and ways of the cache",
          mini_caches.figure_4_2, ONCE),
-        ("fig4.3", "speedup of six kernels over size, line and ways of the cache",
+        ("fig4.3", "speedup of eight kernels over size, line and ways of the cache",
          mini_caches.figure_4_3, ONCE),
-        ("fig4.4", "4 KB reads over the miss ratio of buffers",
-         partial(mini_ratios.over_misses, ends={mini_ratios.BUFFER: "buffers"}), ONCE),
-        ("table4.5", "six kernels: miNI against its base system", mini_caches.table_4_5, ONCE),
+        ("fig4.4", "reads and writes by size over the miss ratio of buffers", partial(
+            mini_ratios.over_misses,
+            ends={mini_ratios.BUFFER: "reads", mini_ratios.WRITTEN: "writes"}), ONCE),
+        ("table4.5", "eight kernels: miNI against its base system", mini_caches.table_4_5, ONCE),
         ("table4.6", "delay of a miss until the thread runs",
          partial(mini_caches.miss_times, which="delays", quantity="delay"), ONCE),
         ("table4.7", "the thread's work for a miss",

@@ -1,12 +1,21 @@
 """The experiments of miNI say what its mechanism says; the platform has the thesis's base costs."""
 
+import itertools
 import os
+from collections import Counter
 
 import pytest
 from engine_costs import Steps
 
 from pagewire.cli.experiments import registry
-from pagewire.cli.experiments.mini_streams import FETCH, KERNELS, NUM_NODES
+from pagewire.cli.experiments.mini_streams import (
+    DIFF,
+    FETCH,
+    KERNELS,
+    NUM_NODES,
+    NUM_PROCESSORS,
+    Phase,
+)
 from pagewire.cli.kit.result import Options
 from pagewire.lab import Lab
 from pagewire.run.settings import config, platform
@@ -39,6 +48,15 @@ def test_platform_has_the_base_costs_of_the_thesis(costs):
     assert rate_mbps == pytest.approx(118, rel=0.01)
 
 
+def test_table_of_nic_memory_has_the_node_of_the_thesis():
+    sizes = {row["case"]: row for row in rows_of("mini-table1.1")}
+    node = sizes["static, the thesis's node"]
+    parts = "vmh_bytes", "cbh_bytes", "imported_bytes", "process_bytes"
+    assert [node[part] for part in parts] == [512, 36, 2 * 64, 2 * 16]
+    assert node["fits"] == "yes"
+    assert sizes["miNI, the thesis's node"]["total_bytes"] < node["total_bytes"] / 1.5
+
+
 def test_only_static_tables_grow_with_memory_and_only_they_do_not_fit():
     sizes = {row["case"]: row for row in rows_of("mini-table1.1")}
     small, large = sizes["static, 512 MB of memory"], sizes["static, 4 GB"]
@@ -48,10 +66,14 @@ def test_only_static_tables_grow_with_memory_and_only_they_do_not_fit():
     assert sizes["miNI, 32 processes"]["fits"] == "yes"
 
 
+def of_line(rows: list[dict], where: str, num_bytes: int = 4096) -> list[dict]:
+    return [row for row in rows if where in row["where"] and row["bytes"] == num_bytes]
+
+
 def test_miss_on_sending_costs_the_fill_and_on_arrival_the_timer(costs):
     rows = rows_of("mini-fig4.1")
-    for where in ("sending", "arrival"):
-        none, some, all_ = (row for row in rows if where in row["where"])
+    for where, num_bytes in itertools.product(("sending", "arrival"), (64, 4096)):
+        none, some, all_ = of_line(rows, where, num_bytes)
         assert (none["seen"], all_["seen"]) == (0, 100)
         assert none["latency_us"] < some["latency_us"] < all_["latency_us"]
         more_ns = round(1000 * (all_["latency_us"] - none["latency_us"]))
@@ -61,12 +83,28 @@ def test_miss_on_sending_costs_the_fill_and_on_arrival_the_timer(costs):
         else:
             assert more_ns == 250 * US + Steps(costs).restart()
             assert all_["mbps"] < none["mbps"]
+    short, long = (of_line(rows, "arrival", num_bytes)[0] for num_bytes in (64, 4096))
+    assert 2 * short["latency_us"] < long["latency_us"] and 2 * short["mbps"] < long["mbps"]
 
 
-def test_request_whose_buffer_misses_comes_a_timer_later():
-    none, _, all_ = rows_of("mini-fig4.4")
-    assert round(all_["latency_us"] - none["latency_us"], 6) == 250
-    assert all_["retried"] == 60
+@pytest.mark.parametrize("num_bytes", [64, 4096])
+def test_access_whose_buffer_misses_comes_a_timer_later(costs, num_bytes):
+    rows = rows_of("mini-fig4.4")
+    for where, restart_ns in (("read", 0), ("write", Steps(costs).restart())):
+        none, _, all_ = of_line(rows, where, num_bytes)
+        more_ns = round(1000 * (all_["latency_us"] - none["latency_us"]))
+        assert more_ns == 250 * US + restart_ns
+        assert (none["seen"], all_["seen"], all_["retried"]) == (0, 100, 60)
+
+
+def test_base_costs_are_held_against_the_row_of_4_kb():
+    for name in ("mini-fig4.1", "mini-fig4.4"):
+        rows = rows_of(name)
+        none = of_line(rows, "sending" if name == "mini-fig4.1" else "read")[0]
+        for line, key in zip(
+            registry.EXPERIMENTS[name].lines(rows), ("latency_us", "mbps"), strict=True
+        ):
+            assert line.ours == none[key]
 
 
 def test_longer_lines_miss_less_and_kernels_run_quicker():
@@ -78,8 +116,9 @@ def test_longer_lines_miss_less_and_kernels_run_quicker():
 
 
 def test_caches_cost_something_against_static_tables():
+    # if all left a barrier in the same ns: FFT comes out slower under static, see mini_svm.py
     for row in rows_of("mini-table4.5"):
-        assert 0 < row["speedup"] < row["speedup_base"] < NUM_NODES
+        assert 0 < row["speedup"] < row["speedup_base"] < NUM_NODES * NUM_PROCESSORS
         assert row["slowdown"] > 0 and row["drawn"] > 0
 
 
@@ -90,6 +129,17 @@ def test_bins_hold_every_miss(name):
         assert row["misses"] > 0 and sum(shares) == pytest.approx(100)
 
 
+def check_halves(phase: Phase, node: int) -> None:
+    """Nothing is lost or done twice; who sends a page that its node fetched has fetched it."""
+    halves = [phase.of_processor(node * NUM_PROCESSORS + i) for i in range(NUM_PROCESSORS)]
+    assert Counter(itertools.chain(*halves)) == Counter(phase.accesses[node])
+    assert max(map(len, halves)) - min(map(len, halves)) <= 2  # one of each kind
+    fetched = {each.page for half in halves for each in half if each.kind == FETCH}
+    for half in halves:
+        own = {each.page for each in half if each.kind == FETCH}
+        assert {each.page for each in half if each.kind == DIFF} & fetched <= own
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_streams_name_pages_of_others_and_each_fetch_once_a_phase(name):
     kernel = KERNELS[name](4)
@@ -97,6 +147,7 @@ def test_streams_name_pages_of_others_and_each_fetch_once_a_phase(name):
     for phase in kernel.phases:
         assert len(phase.accesses) == NUM_NODES
         for node, accesses in enumerate(phase.accesses):
+            check_halves(phase, node)
             fetched = [each.page for each in accesses if each.kind == FETCH]
             assert len(fetched) == len(set(fetched))
             for each in accesses:
