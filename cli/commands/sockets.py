@@ -25,6 +25,7 @@ from pagewire.run.settings import config
 
 AGENT = "pagewire-sockets"
 CALLS = "libpagewire-sockets-calls.so"
+ENTER_NODE = "enter_node.sh"
 NODES_MAX = 64
 _PT_INTERP = 3  # of an ELF program that has a loader
 _WAIT_MAX_SECONDS = 3600
@@ -91,6 +92,7 @@ def sockets(
     agent += [_facts(asked.ring, settings, commands), str(folder / CALLS)]
     # The programs' own time is not the node's: they are other processes.
     agent += [str(len(settings) + 1), "run.compute=model", *settings]
+    _prepare_mpi(folder)
     sys.stdout.flush()
     os.execv(agent[0], [*agent, "--", *programs])
 
@@ -102,6 +104,15 @@ def _settings(given: Given) -> list[str]:
     chosen = in_file.not_default()
     chosen["run.memory"] = in_file.run.memory if memory is None else memory
     return [*(f"{name}={text}" for name, text in chosen.items()), *given.assignments]
+
+
+def _prepare_mpi(folder: pathlib.Path) -> None:
+    """Let MPICH's mpiexec start ranks on nodes, and their messages go by sockets over these."""
+    os.environ["HYDRA_LAUNCHER"] = "ssh"
+    os.environ["HYDRA_LAUNCHER_EXEC"] = str(folder / ENTER_NODE)
+    os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")  # UCX finds the ranks on one host
+    os.environ.setdefault("FI_PROVIDER", "tcp")
+    os.environ.setdefault("FI_TCP_IFACE", "pagewire0")  # a faster one would be preferred
 
 
 def _check_numbers(asked: Asked, num_nodes: int, num_programs: int) -> None:

@@ -168,6 +168,31 @@ refused(errno.ECONNREFUSED, socket.create_connection, ("10.77.0.1", 9))
     run(server, client)
 
 
+def test_interfaces_when_listed_begin_with_the_emulated_one():
+    run("""
+import ctypes
+class Entry(ctypes.Structure):
+    pass
+pointer = ctypes.POINTER(Entry)
+Entry._fields_ = [("next", pointer), ("name", ctypes.c_char_p), ("flags", ctypes.c_uint),
+                  *((each, ctypes.c_void_p) for each in ("address", "mask", "broadcast"))]
+own, library = pointer(), ctypes.CDLL(None)
+for _ in range(100):
+    assert library.getifaddrs(ctypes.byref(own)) == 0
+    first = own.contents
+    def four(at):
+        family = ctypes.c_uint16.from_address(at).value
+        assert family == socket.AF_INET
+        return socket.inet_ntoa(ctypes.string_at(at + 4, 4))
+    assert first.name == b"pagewire0" and four(first.address) == "10.77.0.1"
+    assert four(first.mask) == "255.255.0.0" and four(first.broadcast) == "10.77.255.255"
+    assert first.flags & 1 and not first.flags & 8  # up, and no loopback
+    assert first.next.contents.name in [name.encode() for _, name in socket.if_nameindex()]
+    library.freeifaddrs(own)
+library.freeifaddrs(None)
+""")
+
+
 def test_half_close_and_reset_when_used_are_seen_by_the_peer():
     server = """
 with socket.create_server(("", 7)) as server:

@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #define PW_AGENT_VARIABLE "PAGEWIRE_SOCKETS" /* "PID NODE NODES NETWORK", of the program */
+/* In place of NODE: enter_node.sh sets it. The one above a launcher hands on to what it starts. */
+#define PW_ENTERED_VARIABLE "PAGEWIRE_SOCKETS_NODE"
 #define PW_AGENT_NAME "pagewire-agent/%u/%u" /* PID, node; behind a 0 */
 #define PW_ENDPOINT_PREFIX "pagewire-socket/"
 /* Kind, family, own node and port, the peer's, the agent's PID, a number; behind a 0. */

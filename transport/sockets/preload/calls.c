@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -53,6 +54,14 @@ __attribute__((constructor)) static void learn_place(void)
     if (!text ||
         sscanf(text, "%u %u %u %u", &here.agent, &here.node, &here.num_nodes, &here.network) != 4)
         here.num_nodes = 0;
+    const char *entered = getenv(PW_ENTERED_VARIABLE);
+    if (!entered || !here.num_nodes) return;
+    here.node = (unsigned)strtoul(entered, NULL, 10);
+    if (here.node >= here.num_nodes) {
+        fprintf(stderr, "pagewire-sockets: error: the run has no node %u, but %u nodes\n",
+                here.node, here.num_nodes);
+        _exit(255);
+    }
 }
 
 /* The name of this end or of the other one, if it is in the abstract name space. errno stays. */
@@ -164,6 +173,13 @@ static void write_address(unsigned family, unsigned node, unsigned port, struct 
     }
     memcpy(address, &made, *length < num_bytes ? *length : num_bytes);
     *length = num_bytes;
+}
+
+bool read_own_address(struct sockaddr_in *out)
+{
+    socklen_t length = sizeof *out;
+    if (here.num_nodes) write_address(AF_INET, here.node, 0, (struct sockaddr *)out, &length);
+    return here.num_nodes;
 }
 
 /* What the agent says: a descriptor, -1 for none with *error 0 or why; -2: it is not there. */

@@ -2,6 +2,8 @@
  * intercepted, whose a descriptor is, and its places in sets of epoll. */
 #ifndef PW_SOCKETS_PRELOAD_PRELOAD_H
 #define PW_SOCKETS_PRELOAD_PRELOAD_H
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -15,7 +17,8 @@ ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int fl
 #define PW_NEXT_CALLS(EACH) \
     EACH(connect) EACH(bind) EACH(listen) EACH(accept) EACH(accept4) EACH(getsockname) \
     EACH(getpeername) EACH(getsockopt) EACH(setsockopt) EACH(send) EACH(sendto) EACH(sendmsg) \
-    EACH(recvfrom) EACH(__recvfrom_chk) EACH(recvmsg) EACH(epoll_ctl)
+    EACH(recvfrom) EACH(__recvfrom_chk) EACH(recvmsg) EACH(getifaddrs) EACH(freeifaddrs) \
+    EACH(epoll_ctl)
 /* clang-format on */
 
 typedef struct {
@@ -43,6 +46,8 @@ bool read_outcome(int fd, int *error);
 int read_option(int fd, int level, int name);
 /* Would connect with these go over the emulated network? */
 bool is_for_us(int fd, const void *address, uint32_t length);
+/* The node's address of the emulated network, if the program is in a run. */
+bool read_own_address(struct sockaddr_in *out);
 /* What one socket was told of timeouts, buffers and the like, the other one gets too.
  * has_send_buffer: also that, which is the agent's while a connect goes on. */
 void carry_options(int from, int to, bool has_send_buffer);
