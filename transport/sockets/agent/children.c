@@ -45,6 +45,7 @@ static void become(const pw_children *self, char **command, const char *library,
     if (length < 0 || (size_t)length >= sizeof preload) errno = E2BIG;
     else {
         setenv(PW_AGENT_VARIABLE, variable, 1);
+        unsetenv(PW_ENTERED_VARIABLE);
         setenv("LD_PRELOAD", preload, 1);
         execvp(command[0], command);
     }
