@@ -31,7 +31,7 @@ from pagewire.cli.experiments import (
     unimem_memcached,
     unimem_sockets,
 )
-from pagewire.cli.experiments.conditions import CONDITIONS
+from pagewire.cli.experiments.conditions import CONDITIONS, WITHOUT
 from pagewire.cli.kit.result import Experiment, Options, Result
 from pagewire.native.settings import ConfigError, suggestion
 
@@ -61,7 +61,7 @@ _TABLE: Mapping[str, tuple[_Row, ...]] = {
         ("hybrid", "touch below a size, PART above: latency over the threshold",
          part_hybrid.part_hybrid, ONCE),
         ("err", "when and by whom the ERR is sent: run, block, page; library, kernel",
-         part_transfers.errs, ONCE),
+         part_transfers.errs, REPEATS),
         ("processes", "processes that share an NI: what the faults of one cost the others",
          part_processes.part_processes, ONCE),
         ("next", "next steps that the authors name: timeout auto, a FIFO that knows two blocks",
@@ -157,14 +157,20 @@ _PLATFORMS = {"r5": "exanest-10g", "mini": "vmmc-myrinet"}
 _APPLICATIONS = "part-tables"
 """Whose points are those of all application tables: runs of the same programs."""
 
+_OWN = "no paper's"
+"""How the source of an experiment of ours begins."""
+
 _SOURCES = {
     "part-table3-fresh": "PART, table 3, under another assumption",
     "part-fig15": "PART, figure 15 and formula (1)",
     "part-hybrid": "no paper's: PART 5.1 and 5.4 name it",
     "part-next": "no paper's: R5 4.4 and PSI 5.2 (3) name them",
     "r5-livelock": "R5, 3.4: livelock",
-    "part-err": "PART, 3.3 and footnote 3; PSI, 5.2 (1)",
+    "part-err": "no paper's: PART 3.3 and footnote 3 and PSI 5.2 (1) name it",
+    "part-processes": "no paper's: PART 6.2 runs several processes on a node",
     "rivals": "no paper's: what PART is compared with",
+    "rivals-ats": "no paper's: costs that no source gives",
+    "rivals-ring": "no paper's: PSI 2.1.2 has the backup ring, without times",
     "unimem-operations": "no paper's: D3.6 2 has the operations, without times",
     "unimem-contention": "no paper's: D3.6 2 has the operation, without times",
     "unimem-mailbox": "no paper's: D3.6 5 has the mailbox, without times",
@@ -181,18 +187,25 @@ def _source(name: str) -> str:
     return _SOURCES.get(name) or _SOURCES.get(paper) or f"{paper.upper()}, {kind} {number}"
 
 
+def _without(name: str, source: str) -> str:
+    """Why an experiment has no conditions."""
+    return source if source.startswith(_OWN) else WITHOUT.get(name, "no number in our notes")
+
+
 def _listed() -> Iterator[Experiment]:
     for paper, rows in _TABLE.items():
         for what, title, run, repeats in rows:
             name = f"{paper}-{what}"
+            source = _source(name)
             yield Experiment(
                 name,
                 title,
-                _source(name),
+                source,
                 run,
                 repeats,
                 platform=_PLATFORMS.get(paper, ""),
                 conditions=CONDITIONS.get(name, ()),
+                without=_without(name, source),
                 points_of=_APPLICATIONS if what.startswith("table") and paper == "part" else "",
             )
 
@@ -201,14 +214,16 @@ def _pairs() -> Iterator[Experiment]:
     """Each pair, and its figures alone."""
     for first, title, run in _PAIRS:
         name = f"r5-fig5.{first}-{first + 1}"
+        source = f"R5, figures 5.{first} and 5.{first + 1}"
         pair = Experiment(
             name,
             title.format("latency and throughput"),
-            f"R5, figures 5.{first} and 5.{first + 1}",
+            source,
             run,
             ONCE,
             platform=_PLATFORMS["r5"],
             conditions=CONDITIONS.get(name, ()),
+            without=_without(name, source),
         )
         yield pair
         for number, quantity in enumerate(r5_transfers.BOTH, first):
@@ -220,6 +235,7 @@ def _pairs() -> Iterator[Experiment]:
                 run=partial(run, quantities=(quantity,)),
                 panel_of=pair.name,
                 conditions=(),
+                without=f"see {pair.name}",
             )
 
 

@@ -16,9 +16,6 @@ from pagewire.run.timeline.request import ALONE, Group, Parts
 
 DEFAULT_REPETITIONS = 5
 
-OWN = "no paper's"
-"""How the source of an experiment of ours begins."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Options:
@@ -222,15 +219,14 @@ class Experiment:
     """the experiment that measures this panel and another one; `all` runs that alone"""
     conditions: Sequence[Condition] = ()
     """what the source says of its numbers"""
+    without: str = ""
+    """why it has no conditions"""
     points_of: str = ""
     """by what name its points are kept, when others measure the same ones"""
 
     def lines(self, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
         """Of the table of conditions; rows: of the result, none if it did not run."""
-        without = self.source if self.source.startswith(OWN) else "no number in our sources"
-        if self.panel_of:
-            without = f"see {self.panel_of}"
-        return lines_of(self.name, self.conditions, rows, without)
+        return lines_of(self.name, self.conditions, rows, self.without)
 
     def options(self, options: Options) -> Options:
         """The user's options, on the experiment's platform unless they choose one."""
