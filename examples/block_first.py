@@ -9,7 +9,7 @@ LONG_PAGES = 16
 
 
 class BlockFirst(ErrPolicy):
-    """A block need not wait for many pages behind it; for a few it does not pay to hurry."""
+    """A block does not wait for the page-in of many pages behind it."""
 
     def err(self, *, fault: PageFault, pages: range) -> Err:
         num_behind = pages.stop - fault.block.stop

@@ -65,10 +65,9 @@ def part_next(options: Options) -> Result:
         notes=f"""
             Policy all, timeout 1 ms where it is not auto. Every page of one end is absent.
 
-            auto: faults at the source are
-            over sooner, and blocks go again before all pages of the destination are in. Blocks in
-            turns arrive packet by packet, so that a FIFO that knows one block alone takes a page
-            again and again; one that knows two takes it once.
+            auto: a fault at the source is over sooner, and blocks go again before all pages of the
+            destination are in. Blocks in turns arrive packet by packet: a FIFO that knows one block
+            takes a page again and again, one that knows two takes it once.
 
             {LATENCY_NOTE}
         """,

@@ -10,8 +10,6 @@ from pagewire.lab import Lab, Transfer
 from pagewire.lab.lab import PROCESSES_MAX
 
 SIZE_BYTES = 64 << 10
-FAULTING = {"none": "no page absent", "one": "absent for process 0", "all": "absent for all"}
-"""For which processes the destination's pages are absent."""
 
 
 def part_processes(options: Options) -> Result:
@@ -50,22 +48,21 @@ def part_processes(options: Options) -> Result:
             process 0's destination are absent. FIFO entries and timeouts are of "all fault".
 
             The others do not wait for process 0: while its blocks wait for their pages, the link is
-            theirs. Where all fault, the pages come in one after the other on one core, and from
-            some number of processes on they take longer than the timeout: blocks are sent again,
-            and fault again.
+            theirs. Where all fault, the pages come in one after the other on one core. Where that
+            takes longer than the timeout, blocks are sent again, and fault again.
         """,
     )
 
 
 def _row(options: Options, count: int) -> dict[str, Any]:
     lab = Lab(settings=options.settings(), processes=count, max_size=SIZE_BYTES)
-    absent = {"none": (), "one": (0,), "all": range(count)}
+    faulting = {"none": (), "one": (0,), "all": range(count)}
     outcomes = {
         which: lab.together(
-            Transfer(size=SIZE_BYTES, process=each, absent="all" if each in absent[which] else None)
+            Transfer(size=SIZE_BYTES, process=each, absent="all" if each in processes else None)
             for each in range(count)
         )
-        for which in FAULTING
+        for which, processes in faulting.items()
     }
     latencies = {which: [each.latency_us for each in them] for which, them in outcomes.items()}
     counters = outcomes["all"][0].counters

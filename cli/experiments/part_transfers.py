@@ -21,7 +21,7 @@ ERRS_BY, ERRS_AFTER = ("library", "kernel"), ("run", "block", "page")
 ERRS_NOTE = (
     "Who sends the ERR: the library's thread behind the tasklet, or the tasklet (kernel). What it "
     "waits for: the run, the block's pages, or the page that faulted. An ERR that leaves before "
-    "its block's pages are in brings the block back too early: it faults again where they are not."
+    "its block's pages are in brings the block back too early: it faults again."
 )
 
 Lines = Mapping[str, tuple[str, Callable[[Lab, int], Outcome], tuple[str, ...]]]
