@@ -150,7 +150,7 @@ def writes(
         LATENCY: [
             Line(
                 "notified",
-                "notification at the receiver",
+                "notified at the receiver",
                 partial(measure, options, bench, LATENCY),
             ),
             Line(
@@ -159,7 +159,7 @@ def writes(
                 lambda size: bench.transfer(size).done_ns / 1e3,
                 dashed=True,
             ),
-            Line("zdma", "ZDMA: notification", partial(measure, options, zdma, LATENCY)),
+            Line("zdma", "ZDMA: notified", partial(measure, options, zdma, LATENCY)),
         ],
         THROUGHPUT: [
             Line("stream", "stream of transfers", partial(measure, options, bench, THROUGHPUT)),
@@ -235,8 +235,8 @@ def kernel(options: Options, quantities: Sequence[Quantity] = BOTH) -> Result:
     lines = {
         each: [
             Line("user", "user-level", partial(measure, options, bench, each)),
-            Line("kernel", "kernel-initiated", partial(by_kernel, each, bench)),
-            Line("kernel_zdma", "kernel-initiated, ZDMA", partial(by_kernel, each, zdma)),
+            Line("kernel", "by the kernel", partial(by_kernel, each, bench)),
+            Line("kernel_zdma", "by the kernel, ZDMA", partial(by_kernel, each, zdma)),
         ]
         for each in quantities
     }
