@@ -21,7 +21,8 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
   pin_ns, copy_ns: parts
 - pinned_peak_bytes, pinned_mean_bytes: memory that the strategy, or miNI or its base system, had
   pinned, at most and on average over virtual time
-- resident_peak_bytes, resident_mean_bytes: memory of communication that was there, alike
+- resident_peak_bytes, resident_mean_bytes: memory of communication that was there, at most and on
+  average over virtual time
 - wall_time_s: float; peak_rss_bytes: int
 - page_sources: list, what this host's kernel tells of pages; empty with the model's
 - received_hash: text, with run.hash_received, of a rank that received by RDMA
@@ -317,8 +318,8 @@ RESIDENT_KEYS: Mapping[str, str] = {
     "resident_peak_bytes": "at most",
     "resident_mean_bytes": "on average",
 }
-"""Memory of a rank's communication that is there, as far as NI, driver and strategy have seen,
-alike."""
+"""Memory of a rank's communication that is there, as far as NI, driver and strategy have seen, in
+bytes; the average is over virtual time."""
 
 MEMORY_KEYS = (*PINNED_KEYS, *RESIDENT_KEYS)
 
