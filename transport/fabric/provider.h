@@ -299,8 +299,8 @@ int pw_fi_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr, str
                        void *context);
 
 /* Memory regions: the NI translates virtual addresses, so that a registration pins and touches
- * nothing; it gives the key with which peers read. Writes have no key, as on the machine: mapping
- * and protection domain guard them. Atomic operations are checked against the region.
+ * nothing; it gives the key with which peers read and write, as far as its access allows. Atomic
+ * operations are checked against the region.
  *
  * The region of that key which holds the range and allows the access, NULL: none does. */
 const pw_fi_region *pw_fi_region_find(const pw_fi_process *process, uint64_t key, uint64_t address,
