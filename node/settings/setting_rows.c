@@ -303,8 +303,7 @@ static const pw_setting_row rows[] = {
      FLAG(odp_prefetch)},
     {"odp.backup_blocks", "64",
      "backup-ring: blocks that its ring of pinned buffers holds (assumed: 1 MiB of 16 KiB); 0: "
-     "none, "
-     "and what arrives for an absent page is dropped",
+     "none, and what arrives for an absent page is dropped",
      COUNT(odp_backup_blocks, "blocks", 0, 256)},
 
     /* [ats] */
