@@ -73,7 +73,8 @@ class PageInPolicy(abc.ABC):
         """The pages to bring in, in ascending order: a range with step 1 that holds `fault.page`.
 
         It may reach outside of the transfer, and is cut where pages are not mapped (below 0 too).
-        Each absent page costs what the platform says, and the block waits for the last one.
+        Each absent page costs what the platform says; the block waits for the last one, unless
+        `driver.err_after` or an `ErrPolicy` says otherwise.
         """
 
 
