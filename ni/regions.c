@@ -112,6 +112,7 @@ uint64_t pw_regions_id(const pw_regions *regions, uint64_t key)
 
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key)
 {
+    if (key == 0) return NULL;                       /* what free slots have */
     uint64_t slot = pw_regions_id(regions, key) - 1; /* of id 0: no slot */
     if (slot >= regions->capacity || regions->list[slot].key != key) return NULL;
     return &regions->list[slot];

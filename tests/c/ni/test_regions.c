@@ -77,10 +77,28 @@ static void test_key_of_a_buffer_that_went_stays_void(void)
     pw_regions_destroy(&regions);
 }
 
+/* With few ids the word 0 deciphers to the id of some slot, for most secrets. */
+static void test_no_key_is_none_of_a_buffer_that_went(void)
+{
+    for (uint64_t secret = 0; secret < 64; secret++) {
+        pw_regions regions;
+        pw_regions_init(&regions);
+        pw_regions_draw_keys(&regions, 4, 1);
+        regions.secret = secret;
+        uint64_t keys[15];
+        for (uint32_t i = 0; i < 15; i++) keys[i] = open_one(&regions);
+        for (uint32_t i = 0; i < 15; i++)
+            pw_regions_close(&regions, pw_regions_find(&regions, keys[i]));
+        assert(!pw_regions_find(&regions, 0));
+        pw_regions_destroy(&regions);
+    }
+}
+
 int main(void)
 {
     test_each_bit_is_random_and_each_wrong_one_refused();
     test_another_secret_gives_other_keys();
     test_key_of_a_buffer_that_went_stays_void();
+    test_no_key_is_none_of_a_buffer_that_went();
     return 0;
 }
