@@ -65,20 +65,29 @@ static uint64_t num_in_group(const pw_ats *ats, const pw_residency *residency,
     return (uint64_t)count;
 }
 
+static pw_time page_in_ns(const pw_costs *costs, uint8_t effect)
+{
+    switch (effect) {
+    case PW_EFFECT_NONE:
+    case PW_EFFECT_UNMAPPED:
+    case PW_EFFECT_ALONG: return 0; /* with another page */
+    case PW_EFFECT_SWAPPED: return costs->page_in_page_ns + costs->major_fault_ns;
+    default: return costs->page_in_page_ns;
+    }
+}
+
 /* Bring the group in; the first alone where the others cannot be. What that takes, or why the first
  * can never be used. */
 static pw_time bring_in(pw_ats *ats, uint64_t first_page, uint64_t *num_pages, bool for_write)
 {
     uint8_t effect[PW_ATS_GROUP_PAGES_MAX], state;
+    pw_time took_ns = ats->costs->page_in_fixed_ns;
     for (;; *num_pages = 1) {
-        pw_time took_ns = ats->costs->page_in_fixed_ns;
         int code = pw_memory_page_in(ats->base.memory, first_page, *num_pages, for_write, effect);
         if (code == PW_ERR_HOST || code == PW_ERR_FRAMES) return code;
         for (uint64_t i = 0; i < *num_pages; i++) {
             pw_memory_count_effect(ats->counters, effect[i]);
-            bool is_in = effect[i] != PW_EFFECT_NONE && effect[i] != PW_EFFECT_UNMAPPED;
-            took_ns += (is_in ? ats->costs->page_in_page_ns : 0) +
-                       (effect[i] == PW_EFFECT_SWAPPED ? ats->costs->major_fault_ns : 0);
+            took_ns += page_in_ns(ats->costs, effect[i]);
         }
         int walked = pw_memory_walk(ats->base.memory, first_page, 1, for_write, &state);
         if (walked < 0) return walked;

@@ -2,8 +2,12 @@
 limits them, what the receiver does meanwhile, invalidations. Every wait is a sum of the platform's
 costs."""
 
+import mmap
+
 import pytest
-from engine_pair import BLOCK, PAGE, PDID, Pair, absent, resident, write
+from engine_pair import BLOCK, PAGE, PDID, Buffer, Pair, absent, resident, write
+from faulting_pair import HUGE_BYTES, MODEL, needs_procmap
+from mappings import LIBC, READ_WRITE
 
 from pagewire.native import lib
 from pagewire.run.settings.config import ConfigError, load
@@ -117,6 +121,36 @@ def test_group_ends_at_a_page_that_is_there() -> None:
         destination.drop(page)
     write(pair, source, destination)
     assert (pair.counters(1).ats_groups, pair.counters(1).ats_page_requests) == (2, 3)
+
+
+def test_pages_of_a_huge_page_come_in_together_for_the_time_of_one() -> None:
+    pair = ats_pair(memory_backend=MODEL, of_node={1: {"model_collapse_millionths": 1_000_000}})
+    source, destination = resident(BLOCK)[0], Buffer(2 * HUGE_BYTES)
+    destination.start += -destination.address % HUGE_BYTES
+    destination.address += -destination.address % HUGE_BYTES
+    destination.num_bytes = BLOCK
+    destination.touch()
+    pages = destination.first_page, HUGE_BYTES // PAGE
+    assert lib.pw_memory_begin_transfer(pair.memories[1], *pages) == 1
+    lib.pw_ni_invalidate(pair.nis[1], PDID, *pages)
+    write(pair, source, destination)
+    receiver = pair.counters(1)
+    assert (receiver.ats_page_requests, receiver.pages_along) == (4, 3)
+    assert receiver.ats_wait_ns == group_ns(pair, 4) - 3 * pair.costs.page_in_page_ns
+
+
+@needs_procmap
+def test_page_of_a_group_that_is_forbidden_does_not_make_the_first_ones_page_in_free() -> None:
+    pair = ats_pair()
+    source, destination = absent(2 * PAGE)
+    read_only = destination.address + PAGE, PAGE
+    assert LIBC.mprotect(*read_only, mmap.PROT_READ) == 0
+    pair.write(source, destination)
+    pair.run()
+    assert LIBC.mprotect(*read_only, READ_WRITE) == 0
+    receiver = pair.counters(1)
+    assert (receiver.ats_groups, receiver.ats_page_requests) == (1, 1)
+    assert receiver.pages_paged_in == 1 and receiver.ats_wait_ns == group_ns(pair, 1)
 
 
 def test_handlers_work_at_the_same_time_and_one_alone_does_not() -> None:
