@@ -47,11 +47,17 @@ class OwnPolicies(NamedTuple):
         """By the values of `run.policy` and `driver.err_by`; ConfigError says why not. page_in: in
         place of an object of the class that `policy` names."""
         err = ERR_REGISTRY.create(err_by)
-        return cls(page_in or REGISTRY.create(policy), policy, err, err_by)
+        own = REGISTRY.create(policy) if page_in is None else page_in
+        return cls(own, policy, err, err_by)
+
+    @property
+    def are_any(self) -> bool:
+        """Is anybody asked? A user's object may be false by itself."""
+        return self.page_in is not None or self.err is not None
 
     def host(self, ni: Any, memory: Any) -> PolicyHost | None:
         """What answers for an engine; None when nobody is asked."""
-        return PolicyHost(ni, memory, self) if self.page_in or self.err else None
+        return PolicyHost(ni, memory, self) if self.are_any else None
 
 
 class PolicyHost:
@@ -69,7 +75,7 @@ class PolicyHost:
         check(lib.pw_ni_read_decision(self._ni, decision_id, self._question), "page-in decision")
         fault = self._view()
         pages = self._pages(fault)
-        if self._own.err and fault.at_destination:
+        if self._own.err is not None and fault.at_destination:
             err = self._err(self._own.err, fault, pages)
             check(lib.pw_ni_decide_err(self._ni, decision_id, err.by, err.after), "ERR decision")
         first, end = max(pages.start, 0), min(pages.stop, _END_PAGE)

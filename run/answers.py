@@ -28,7 +28,7 @@ class Answers:
         self._of_faults: PolicyHost | None = None
         self._own = OwnPolicies.of_settings(config.run.policy, config.driver.err_by)
         self.decide = ffi.NULL
-        if self._own.page_in or self._own.err:
+        if self._own.are_any:
             self.decide = self.callback("int(void *, uint64_t)", self._decide)
         own = scheduling.REGISTRY.create(config.firmware.scheduling)
         self._scheduler: scheduling.Scheduler | None = None

@@ -93,6 +93,24 @@ def test_both_policies_of_the_host_are_asked_about_one_fault() -> None:
     assert pair.counters(1).netlink_messages == 0
 
 
+def test_policies_that_are_false_by_themselves_are_asked() -> None:
+    class Learnt(list[PageFault], PageInPolicy, ErrPolicy):
+        def pages(self, *, fault: PageFault) -> range:
+            return range(fault.page, fault.page + 2)
+
+        def err(self, *, fault: PageFault, pages: range) -> Err:
+            return Err(By.KERNEL, After.PAGE)
+
+    assert not Learnt()
+    pair = Pair(own_policy=Learnt, own_err=Learnt)
+    source, destination = resident(2 * PAGE)
+    destination.drop()
+    pair.write(source, destination)
+    pair.finish()
+    assert destination.read() == source.read()
+    assert pair.counters(1).netlink_messages == 0
+
+
 def test_bad_err_decision_is_refused_and_still_wanted() -> None:
     pair = Pair(own_err=err_answering(Err(By.KERNEL, After.PAGE), []))
     source, destination = resident(PAGE)
