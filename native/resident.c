@@ -1,5 +1,6 @@
 #include "native/resident.h"
 #include "native/memory.h"
+#include <string.h>
 
 typedef struct {
     pw_leaf leaf;
@@ -13,29 +14,39 @@ static bool is_there(const uint8_t *state, uint64_t idx)
     return !state || (state[idx] != PW_PAGE_ABSENT && state[idx] != PW_PAGE_UNMAPPED);
 }
 
-/* So many pages more, or less, than before. */
+/* *num_pages: of all that are there. */
 static void set_bit(resident_leaf *leaf, uint64_t page, bool there, uint64_t *num_pages)
 {
     uint64_t *word = &leaf->there[page % PW_LEAF_PAGES / 64], bit = UINT64_C(1) << page % 64;
     bool was_there = (*word & bit) != 0;
     if (was_there == there) return;
     *word ^= bit;
-    *num_pages += there ? 1 : UINT64_MAX;
+    if (there) ++*num_pages;
+    else --*num_pages;
+}
+
+/* Pages of one leaf, which only one that is there makes. */
+static void note_in_leaf(pw_resident *resident, uint64_t first_page, uint64_t num_pages,
+                         const uint8_t *state, uint64_t *total)
+{
+    resident_leaf *leaf = of_leaf(pw_page_leaves_find(&resident->leaves, 0, first_page));
+    for (uint64_t i = 0; i < num_pages; i++) {
+        bool there = is_there(state, i);
+        if (!leaf && there)
+            leaf = of_leaf(pw_page_leaves_make(&resident->leaves, 0, first_page, sizeof *leaf));
+        if (leaf) set_bit(leaf, first_page + i, there, total);
+    }
 }
 
 void pw_resident_note(pw_resident *resident, uint64_t first_page, uint64_t num_pages,
                       const uint8_t *state)
 {
-    uint64_t total = resident->count.num_pages;
-    resident_leaf *leaf = NULL;
-    for (uint64_t i = 0; i < num_pages; i++) {
-        uint64_t page = first_page + i;
-        bool there = is_there(state, i);
-        if (page % PW_LEAF_PAGES == 0) leaf = NULL; /* the next one's */
-        if (!leaf && there)
-            leaf = of_leaf(pw_page_leaves_make(&resident->leaves, 0, page, sizeof *leaf));
-        else if (!leaf) leaf = of_leaf(pw_page_leaves_find(&resident->leaves, 0, page));
-        if (leaf) set_bit(leaf, page, there, &total);
+    uint64_t total = resident->count.num_pages, num_now;
+    for (uint64_t done = 0; done < num_pages; done += num_now) {
+        uint64_t page = first_page + done;
+        num_now = PW_LEAF_PAGES - page % PW_LEAF_PAGES;
+        if (num_now > num_pages - done) num_now = num_pages - done;
+        note_in_leaf(resident, page, num_now, state ? state + done : NULL, &total);
     }
     pw_pinned_set(&resident->count, total, resident->now_ns);
 }
@@ -46,7 +57,8 @@ void pw_resident_gone(pw_resident *resident, uint64_t page)
     pw_resident_note(resident, page, 1, &state);
 }
 
-void pw_resident_range_gone(pw_resident *resident, uint64_t first_page, uint64_t num_pages)
+/* A range can be longer than all leaves together. */
+static void all_leaves_gone(pw_resident *resident, uint64_t first_page, uint64_t num_pages)
 {
     uint64_t total = resident->count.num_pages;
     for (pw_leaf *each = resident->leaves.first; each; each = each->next) {
@@ -58,6 +70,14 @@ void pw_resident_range_gone(pw_resident *resident, uint64_t first_page, uint64_t
             if (page - first_page < num_pages) set_bit(of_leaf(each), page, false, &total);
     }
     pw_pinned_set(&resident->count, total, resident->now_ns);
+}
+
+void pw_resident_range_gone(pw_resident *resident, uint64_t first_page, uint64_t num_pages)
+{
+    uint8_t state[PW_LEAF_PAGES];
+    memset(state, PW_PAGE_ABSENT, sizeof state);
+    if (num_pages <= PW_LEAF_PAGES) pw_resident_note(resident, first_page, num_pages, state);
+    else all_leaves_gone(resident, first_page, num_pages);
 }
 
 void pw_resident_clear(pw_resident *resident)

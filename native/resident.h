@@ -13,8 +13,9 @@ typedef struct {
     int64_t now_ns; /* of what is noted next */
 } pw_resident;
 
-/* What is known of these pages now: PW_PAGE_*, one byte a page; state NULL: all are there. A page
- * for whose leaf the host has no memory is not counted. */
+/* What is known of these pages now: PW_PAGE_*, one byte a page; state NULL: all are there.
+ * The first of 512 neighbouring pages that is there allocates; without memory for that none of them
+ * is counted. */
 void pw_resident_note(pw_resident *resident, uint64_t first_page, uint64_t num_pages,
                       const uint8_t *state);
 /* The page is not there any more. */
