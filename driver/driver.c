@@ -398,9 +398,8 @@ static bool is_absent(const pw_driver *driver, uint64_t page)
 /* PSI: a page that an entry of one of the last two transactions has brought in, and that is still
  * being brought in or used: not when its transfer is over, nor when the OS has changed mappings or
  * taken the page away since. */
-static bool is_known_page(pw_driver *driver, const pw_tasklet_job *job)
+static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
-    pw_driver_work(driver, job, driver->costs->transaction_lookup_ns);
     if (driver->transactions_generation != pw_memory_generation(driver->memory) ||
         pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
         is_absent(driver, job->page))
@@ -444,10 +443,9 @@ static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint6
 static uint64_t end_page_by(int64_t policy, const pw_fault *fault, uint64_t page)
 {
     switch (policy) {
-    case PW_POLICY_PAGE: return page + 1;                /* PIO */
     case PW_POLICY_BLOCK: return fault->block_end_page;  /* PI4: the rest of the block */
     case PW_POLICY_ALL: return fault->transfer_end_page; /* PIA: the rest of the transfer */
-    default: return page + 1;
+    default: return page + 1;                            /* PIO */
     }
 }
 
@@ -577,9 +575,9 @@ static int take_entry(pw_driver *driver)
     if (code < 0) return code;
     pw_fifo_entry entry = read_entry(driver, job);
     job->block->num_entries--;
-    bool is_known = driver->settings->driver_variant == PW_DRIVER_PSI
-                        ? is_known_page(driver, job)
-                        : is_known_entry(driver, entry);
+    bool is_psi = driver->settings->driver_variant == PW_DRIVER_PSI;
+    if (is_psi) pw_driver_work(driver, job, driver->costs->transaction_lookup_ns);
+    bool is_known = is_psi ? is_known_page(driver, job) : is_known_entry(driver, entry);
     if (!is_known) return 1;
     return skip_entry(driver, job);
 }

@@ -409,7 +409,6 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
 int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
                             pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block)
 {
-    if (block->err_ordered) return PW_OK;
     if (!new_message(thread, sender, sent, since_ns, 0)) return PW_ERR_NOMEM;
     order_err(thread, thread->last_of[sender], block);
     return PW_OK;

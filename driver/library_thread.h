@@ -200,8 +200,8 @@ void pw_library_thread_destroy(pw_library_thread *thread);
 int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *message,
                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block,
                            bool touch, bool wants_err, pw_touch *out);
-/* The tasklet sends the block's ERR itself, which was asked for at since_ns: in the run, at that
- * instant, or at its end; not when the block has one. PW_ERR_NOMEM, or PW_OK. */
+/* The tasklet sends the ERR of a block that has none yet itself, which was asked for at since_ns:
+ * in the run, at that instant, or at its end. PW_ERR_NOMEM, or PW_OK. */
 int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
                             pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block);
 /* The trace begins anew: its records of touches are gone. */
