@@ -203,7 +203,7 @@ void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
 void pw_ni_enter(pw_ni *ni);
 /* Shootdown: the OS changed the mapping of a range, of a process (fork: UINT64_MAX pages), or
  * anything (these, and pdid 0). Translations are dropped and counted, and the next block of every
- * transfer under way is walked anew. */
+ * transfer under way is walked anew. How long the OS waits for it. */
 pw_time pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages);
 /* The library tells the driver at at_ns what a fetch will write: its pages come in at once, on a
  * core of their own. Before pw_ni_fetch. PW_ERR_NOMEM, PW_ERR_HOST. */

@@ -398,8 +398,9 @@ static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions 
         pw_network_alter(ni, block->transfer->peer, channel, frame, covered_bytes);
 }
 
-/* ZDMA: must the block wait for the responses to packets before it? Then it starts by an event. */
-static bool is_before_turn(pw_ni *ni, const reading *block, pw_time at_ns)
+/* ZDMA: a block that must wait for the responses to packets before it starts by an event. True: it
+ * does. */
+static bool put_off(pw_ni *ni, const reading *block, pw_time at_ns)
 {
     pw_event due = {.time_ns = block->transfer->in_order_ns,
                     .kind = PW_EVENT_BLOCK_DUE,
@@ -421,7 +422,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 {
     reading block = reading_of(ni, transaction);
     const pw_transfer *transfer = block.transfer;
-    if (is_before_turn(ni, &block, at_ns)) return;
+    if (put_off(ni, &block, at_ns)) return;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
     if (transaction->block_idx == 0 && transaction->sequence == 0) {
         pw_residency_forget(block.walk);

@@ -184,7 +184,7 @@ static int check_engine(const pw_node_config *config, pw_sentence *reason)
 }
 
 /* NICs that meet absent pages by themselves, which the memory strategy chooses. */
-static int check_odp(const pw_node_config *config, pw_sentence *reason)
+static int check_own_faults(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
     const char *memory = config->run.memory;
@@ -212,7 +212,7 @@ static int check_translation(const pw_node_config *config, pw_sentence *reason)
     const pw_settings *s = &config->settings;
     const char *unit = name_of("run.translation", s->translation);
     pw_nic_memory needed;
-    if (s->translation == PW_TRANSLATION_SMMU) return check_odp(config, reason);
+    if (s->translation == PW_TRANSLATION_SMMU) return check_own_faults(config, reason);
     if (strcmp(config->run.memory, "part") != 0)
         REFUSE("run.memory = '%s' with run.translation = '%s': the unit itself keeps pages pinned; "
                "take run.memory = 'part'",
