@@ -26,6 +26,7 @@ from pagewire.run.settings import config
 AGENT = "pagewire-sockets"
 CALLS = "libpagewire-sockets-calls.so"
 ENTER_NODE = "enter_node.sh"
+INTERFACE = "pagewire0"  # as transport/sockets/preload/interfaces.c shows it
 NODES_MAX = 64
 _PT_INTERP = 3  # of an ELF program that has a loader
 _WAIT_MAX_SECONDS = 3600
@@ -107,12 +108,21 @@ def _settings(given: Given) -> list[str]:
 
 
 def _prepare_mpi(folder: pathlib.Path) -> None:
-    """Let MPICH's mpiexec start ranks on nodes, and their messages go by sockets over these."""
-    os.environ["HYDRA_LAUNCHER"] = "ssh"
-    os.environ["HYDRA_LAUNCHER_EXEC"] = str(folder / ENTER_NODE)
-    os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")  # UCX finds the ranks on one host
-    os.environ.setdefault("FI_PROVIDER", "tcp")
-    os.environ.setdefault("FI_TCP_IFACE", "pagewire0")  # a faster one would be preferred
+    """Let MPICH and Open MPI start ranks on nodes, and send their messages by sockets."""
+    enter = str(folder / ENTER_NODE)
+    os.environ |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": enter}
+    os.environ |= {"PRTE_MCA_plm": "ssh", "PRTE_MCA_plm_ssh_agent": enter}
+    wanted = {
+        "MPIR_CVAR_CH4_NETMOD": "ofi",  # UCX finds the ranks on one host
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": INTERFACE,  # a faster one would be preferred
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "tcp,self",
+        "OMPI_MCA_btl_tcp_if_include": INTERFACE,  # it would also use the kernel's
+        "OMPI_MCA_coll": "^han",  # it takes ranks of a host for ranks of a node: wrong sums
+    }
+    for name, text in wanted.items():
+        os.environ.setdefault(name, text)
 
 
 def _check_numbers(asked: Asked, num_nodes: int, num_programs: int) -> None:

@@ -1,11 +1,17 @@
 """A real MPI over `pagewire sockets`: each rank on a node of its own, its messages by RDMA."""
 
+import os
+import pathlib
 import sys
 
 import pytest
 import sockets_runs
 from cli_runs import BIN
 from sockets_runs import counted
+
+from pagewire.cli.launch import mpi_choice
+
+OPENMPI = pathlib.Path(mpi_choice.openmpi_folder())
 
 MIB = 1 << 20
 SIZES = [0, 1, 1000, 70_000, MIB]
@@ -52,6 +58,23 @@ def test_mpich_when_each_node_has_ranks_sends_all_bytes_over_the_ni(num_nodes, p
     assert counted(ran, 0, "in;") > least and counted(ran, 1, "in;") > least
     assert counted(ran, 0, "RDMA writes") > least // 65536
     assert counted(ran, 0, "page faults") > 0
+
+
+@pytest.mark.skipif(
+    not (OPENMPI / "bin/mpirun").exists(), reason="needs Open MPI; ./mpirun.sh test brings it"
+)
+@pytest.mark.parametrize("num_nodes", [2, 3])
+def test_open_mpi_when_each_node_has_a_rank_sends_all_bytes_over_the_ni(num_nodes):
+    hosts = ",".join(f"10.77.0.{idx + 1}" for idx in range(num_nodes))
+    words = ["--allow-run-as-root", "--host", hosts, "-n", str(num_nodes)]
+    command = [str(OPENMPI / "bin/mpirun"), *words, sys.executable, "-c", PROGRAM]
+    environ = {**os.environ, "MPI4PY_LIBMPI": str(OPENMPI / "lib/libmpi.so.40")}
+    ran = sockets_runs.run(*[["true"]] * (num_nodes - 1), command, env=environ)
+    assert sorted(ran.stdout.splitlines()) == [
+        f"rank {rank} of {num_nodes} is right" for rank in range(num_nodes)
+    ]
+    assert counted(ran, 0, "in;") > sum(SIZES) and counted(ran, 1, "in;") > sum(SIZES)
+    assert counted(ran, 0, "RDMA writes") > sum(SIZES) // 65536
 
 
 def test_command_when_a_launcher_sends_it_to_no_node_is_refused():

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* What programs call that were compiled with checks of buffers. */
@@ -18,7 +19,7 @@ ssize_t __recvfrom_chk(int fd, void *data, size_t num_bytes, size_t room, int fl
     EACH(connect) EACH(bind) EACH(listen) EACH(accept) EACH(accept4) EACH(getsockname) \
     EACH(getpeername) EACH(getsockopt) EACH(setsockopt) EACH(send) EACH(sendto) EACH(sendmsg) \
     EACH(recvfrom) EACH(__recvfrom_chk) EACH(recvmsg) EACH(getifaddrs) EACH(freeifaddrs) \
-    EACH(epoll_ctl)
+    EACH(ioctl) EACH(epoll_ctl)
 /* clang-format on */
 
 typedef struct {
