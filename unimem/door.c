@@ -35,16 +35,16 @@ static bool is_program(const unimem *self) { return self->program.link != NULL; 
 
 static void enter(unimem *self)
 {
-    if (is_program(self)) return;
-    if (is_cpu(self)) pw_door_enter(self->node);
+    if (is_program(self)) pw_program_link_lock(self->program.link);
+    else if (is_cpu(self)) pw_door_enter(self->node);
     else pw_node_lock(node_of(self));
 }
 
 static int leave(unimem *self, int result)
 {
-    if (is_program(self)) return result;
-    if (is_cpu(self)) return pw_door_leave(self->node, result);
-    pw_node_unlock(node_of(self));
+    if (is_program(self)) pw_program_link_unlock(self->program.link);
+    else if (is_cpu(self)) return pw_door_leave(self->node, result);
+    else pw_node_unlock(node_of(self));
     return result;
 }
 
@@ -361,6 +361,7 @@ typedef struct {
     uint8_t opcode;
     uint32_t owner;
     uint64_t address, argument[2];
+    void *page; /* where a page that is read goes; NULL: another operation */
 } operation;
 
 /* What `ask` has answered, as a code with its reason. */
@@ -380,6 +381,11 @@ static int judge(unimem *self, const operation *wanted, int code, const pw_unime
                 wanted->owner, refusals[error].text);
 }
 
+static const uint8_t *page_of(const unimem *self)
+{
+    return is_program(self) ? self->program.page : pw_unimem_page(self->unimem, self->interface);
+}
+
 /* result: NULL where nobody wants it. */
 static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
 {
@@ -392,14 +398,19 @@ static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
     int code = ask(self, wanted->owner, wanted->opcode, wanted->address, wanted->argument, &answer);
     code = judge(self, wanted, code, &answer);
     if (code == PW_OK && result) *result = answer.result;
+    /* while no other thread can ask for the next one */
+    if (code == PW_OK && wanted->page) memcpy(wanted->page, page_of(self), UNIMEM_PAGE_BYTES);
     return leave(self, code);
 }
 
 static int operate(unimem *self, const char *name, uint8_t opcode, uint64_t address,
                    uint64_t argument1, uint64_t argument2, uint64_t *result)
 {
-    const operation wanted = {
-        name, opcode, (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT), address, {argument1, argument2}};
+    const operation wanted = {.name = name,
+                              .opcode = opcode,
+                              .owner = (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT),
+                              .address = address,
+                              .argument = {argument1, argument2}};
     return operate_at(self, &wanted, result);
 }
 
@@ -439,13 +450,13 @@ int unimem_read64(unimem *memory, uint64_t address, uint64_t *value)
 
 int unimem_read4k(unimem *memory, uint64_t address, void *buffer)
 {
-    uint64_t num_bytes;
-    int code = operate(memory, "read4k", PW_UNIMEM_READ4K, address, 0, 0, &num_bytes);
-    if (code < 0) return code;
-    const uint8_t *page = is_program(memory) ? memory->program.page
-                                             : pw_unimem_page(memory->unimem, memory->interface);
-    memcpy(buffer, page, UNIMEM_PAGE_BYTES);
-    return UNIMEM_PAGE_BYTES;
+    const operation wanted = {.name = "read4k",
+                              .opcode = PW_UNIMEM_READ4K,
+                              .owner = (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT),
+                              .address = address,
+                              .page = buffer};
+    int code = operate_at(memory, &wanted, NULL);
+    return code < 0 ? code : UNIMEM_PAGE_BYTES;
 }
 
 int unimem_write8(unimem *memory, uint64_t address, uint8_t value)

@@ -220,15 +220,17 @@ void pw_program_link_destroy(pw_program_link *link)
     free(link);
 }
 
+void pw_program_link_lock(pw_program_link *link) { pthread_mutex_lock(&link->mutex); }
+
+void pw_program_link_unlock(pw_program_link *link) { pthread_mutex_unlock(&link->mutex); }
+
 int pw_program_link_ask(pw_program_link *link, const pw_program_request *request,
                         pw_program_answer *out, uint8_t *page)
 {
     answer_message message;
     size_t got = 0, least = offsetof(answer_message, page);
-    pthread_mutex_lock(&link->mutex);
     bool is_answered = send(link->fd, request, sizeof *request, MSG_NOSIGNAL) >= 0 &&
                        receive(link->fd, &message, sizeof message, &got) && got >= least;
-    pthread_mutex_unlock(&link->mutex);
     if (!is_answered) return PW_ERR_UNRECOVERABLE;
     *out = message.answer;
     if (page && got == sizeof message) memcpy(page, message.page, sizeof message.page);

@@ -55,6 +55,9 @@ typedef struct pw_program_link pw_program_link;
 /* PW_ERR_INVALID: no remote fork has started this process; PW_ERR_HOST, PW_ERR_NOMEM. */
 int pw_program_link_create(pw_program_link **out, pw_program_facts *facts);
 void pw_program_link_destroy(pw_program_link *link);
+/* For who asks: until it has what it wants of the answer. */
+void pw_program_link_lock(pw_program_link *link);
+void pw_program_link_unlock(pw_program_link *link);
 /* As the answer's code; PW_ERR_UNRECOVERABLE: the node has gone. page: PW_PAGE_BYTES, which a read
  * of 4 KB fills; NULL: thrown away. */
 int pw_program_link_ask(pw_program_link *link, const pw_program_request *request,

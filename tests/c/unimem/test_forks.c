@@ -14,7 +14,20 @@
 
 #define SELF "/proc/self/exe"
 
-enum { WORKS = 1, FAILS, CRASHES, FOLLOWS_A_WRONG_POINTER, HANGS };
+enum { WORKS = 1, FAILS, CRASHES, FOLLOWS_A_WRONG_POINTER, READS_BY_TWO_THREADS, HANGS };
+
+/* One of two threads that read pages of 4 KB at once: each gets its own. */
+static void *read_own_page(void *number)
+{
+    uint8_t copy[UNIMEM_PAGE_BYTES];
+    uint64_t *page = allocSharedPage(1, 0);
+    WRITE64(page, (uintptr_t)number);
+    for (int i = 0; i < 2000; i++) {
+        assert(READ4K(page, copy) == UNIMEM_PAGE_BYTES);
+        assert(copy[0] == (uintptr_t)number);
+    }
+    return NULL;
+}
 
 static int be_the_child(void)
 {
@@ -36,6 +49,12 @@ static int be_the_child(void)
         unimem_destroy(memory);
         printf("board %d\n", 1);
         return 0;
+    case READS_BY_TWO_THREADS: {
+        pthread_t other;
+        assert(pthread_create(&other, NULL, read_own_page, (void *)1) == 0);
+        read_own_page((void *)2);
+        return pthread_join(other, NULL);
+    }
     case FAILS: return 3;
     case CRASHES: raise(SIGSEGV); return 0;
     case FOLLOWS_A_WRONG_POINTER: READ64((void *)(uintptr_t)0x5000000); return 0;
@@ -79,6 +98,13 @@ static void it_works_on_shared_memory(unimem *const memory[2], const pair *p)
     assert(unimem_read64(memory[0], page + 16, &more) == PAGEWIRE_OK);
     assert(unimem_read64(memory[0], more, &value) == PAGEWIRE_OK && value == 99);
     says_in_its_log(child, "board 1\n");
+    assert(unimem_wait_forks(memory[1]) == PAGEWIRE_OK);
+}
+
+static void its_threads_read_pages_of_their_own(unimem *const memory[2])
+{
+    uint64_t page;
+    started(memory, READS_BY_TWO_THREADS, &page);
     assert(unimem_wait_forks(memory[1]) == PAGEWIRE_OK);
 }
 
@@ -149,6 +175,7 @@ int main(void)
     for (int i = 0; i < 2; i++) assert(unimem_create(p.nodes[i], NULL, &memory[i]) == PAGEWIRE_OK);
     for (int i = 0; i < 2; i++) assert(pthread_create(&drivers[i], NULL, drive, p.nodes[i]) == 0);
     it_works_on_shared_memory(memory, &p);
+    its_threads_read_pages_of_their_own(memory);
     how_it_dies_is_told(memory);
     what_is_no_program_is_refused(memory);
     pid_t child = hangs(memory);
