@@ -14,6 +14,13 @@ case $place in
     ;;
 esac
 shift
+command=$*
+# shellcheck disable=SC2086 # four words
+set -- ${PAGEWIRE_SOCKETS:?is not set: a launcher inside of pagewire sockets calls this}
 PAGEWIRE_SOCKETS_NODE=$((${place##*.} - 1))
+if [ "$PAGEWIRE_SOCKETS_NODE" -ge "$3" ]; then
+    echo "enter_node.sh: error: the run has no node $PAGEWIRE_SOCKETS_NODE, but $3 nodes" >&2
+    exit 255
+fi
 export PAGEWIRE_SOCKETS_NODE
-exec sh -c "$*"
+exec sh -c "$command"
