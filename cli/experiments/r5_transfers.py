@@ -134,6 +134,11 @@ def _bench(options: Options, *, loopback: bool = False, is_zdma: bool = False) -
     return Bench(config, max(sizes(options)), loopback=loopback)
 
 
+def _one_at_a_time(bench: Bench, size: int) -> float:
+    """Gb/s when each write waits for the notification of the one before it."""
+    return size * 8 / bench.transfer(size).notified_ns
+
+
 ZDMA_NOTE = (
     "ZDMA (ni.engine = zdma): 8 channels, packets of 64 B of which a channel has 6 outstanding, "
     "the notification a round trip behind the data [PSI 1.3.2]; its stream uses all channels."
@@ -166,14 +171,14 @@ def writes(
             Line(
                 "single",
                 "one at a time: size / latency",
-                lambda size: size * 8 / bench.transfer(size).notified_ns,
+                partial(_one_at_a_time, bench),
                 dashed=True,
             ),
             Line("zdma", "ZDMA: stream", partial(measure, options, zdma, THROUGHPUT)),
             Line(
                 "zdma_single",
                 "ZDMA: one at a time",
-                lambda size: size * 8 / zdma.transfer(size).notified_ns,
+                partial(_one_at_a_time, zdma),
                 dashed=True,
             ),
         ],
