@@ -403,14 +403,21 @@ static int operate_at(unimem *self, const operation *wanted, uint64_t *result)
     return leave(self, code);
 }
 
+/* The owner of the address is asked. */
+static operation operation_at(const char *name, uint8_t opcode, uint64_t address)
+{
+    return (operation){.name = name,
+                       .opcode = opcode,
+                       .owner = (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT),
+                       .address = address};
+}
+
 static int operate(unimem *self, const char *name, uint8_t opcode, uint64_t address,
                    uint64_t argument1, uint64_t argument2, uint64_t *result)
 {
-    const operation wanted = {.name = name,
-                              .opcode = opcode,
-                              .owner = (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT),
-                              .address = address,
-                              .argument = {argument1, argument2}};
+    operation wanted = operation_at(name, opcode, address);
+    wanted.argument[0] = argument1;
+    wanted.argument[1] = argument2;
     return operate_at(self, &wanted, result);
 }
 
@@ -450,11 +457,8 @@ int unimem_read64(unimem *memory, uint64_t address, uint64_t *value)
 
 int unimem_read4k(unimem *memory, uint64_t address, void *buffer)
 {
-    const operation wanted = {.name = "read4k",
-                              .opcode = PW_UNIMEM_READ4K,
-                              .owner = (uint32_t)(address >> PW_UNIMEM_NODE_SHIFT),
-                              .address = address,
-                              .page = buffer};
+    operation wanted = operation_at("read4k", PW_UNIMEM_READ4K, address);
+    wanted.page = buffer;
     int code = operate_at(memory, &wanted, NULL);
     return code < 0 ? code : UNIMEM_PAGE_BYTES;
 }
