@@ -8,7 +8,7 @@
  *
  * Records: an opcode of one byte, then its fields, each an unsigned LEB128 number; fields marked
  * +- are zigzag (0, -1, 1, -2 ...). Times are ns. Operations are numbered from 0 on in the order
- * in which a rank's SEND, RECEIVE and FOUND stand; DONE and the like name one by how many
+ * in which a rank's SEND, RECEIVE, FOUND, TAKE and PART stand; DONE and the like name one by how many
  * operations stand between: 0 is the latest. */
 #ifndef PW_NODE_RECORD_PWT_FORMAT_H
 #define PW_NODE_RECORD_PWT_FORMAT_H
@@ -46,11 +46,11 @@
 #define PW_OP_LOOKS 10  /* count, ns: so many calls that found nothing took so long */
 #define PW_OP_READ 11   /* a reading of the clock */
 #define PW_OP_SLEEP 12  /* ns */
-#define PW_OP_PASS 13   /* ns: the CPU works within a call */
+#define PW_OP_PASS 13   /* +-ns: the CPU works within a call; or what a test in vain took back */
 #define PW_OP_MEET 14   /* group, members: clocks of the group's ranks go on to the latest of them */
 #define PW_OP_FOUND 15  /* peer, context, tag, source, flags: a probe tells of a message */
-#define PW_OP_TAKE 16   /* operation of a FOUND, then bytes, region, +-offset, flags: received; it is
-                           an operation itself */
+#define PW_OP_TAKE 16   /* operation of a FOUND, then bytes, region, +-offset, flags: received, into
+                           an operation of its own */
 #define PW_OP_CANCEL 17 /* operation: a receive is taken back */
 #define PW_OP_PAGES 18  /* region, +-page, count, state (PW_PAGE_*): how the program has left pages */
 #define PW_OP_UNMAP 19  /* region, +-page, count: the program gave them back */
@@ -58,7 +58,9 @@
 #define PW_OP_REGION 21 /* number of bytes, and these: a phase of the program begins */
 #define PW_OP_LEFT 22   /* the innermost phase ends */
 #define PW_OP_LOST 23   /* idx of a name: what this version cannot record was done here */
-#define PW_OPS 24
+#define PW_OP_PART 24   /* operation of a RECEIVE that takes several, peer, source: the next message of
+                           these that it took; an operation itself */
+#define PW_OPS 25
 
 /* Flags of SEND. */
 #define PW_SEND_SYNCHRONOUS 1 /* is over when it is received, however short */
@@ -70,7 +72,7 @@
 #define PW_RECEIVE_MULTI 4   /* takes several messages */
 /* Flags of FOUND. */
 #define PW_FOUND_WAITED 1 /* the CPU waited for it */
-#define PW_FOUND_TAKEN 2  /* nobody else gets it: a TAKE follows */
+#define PW_FOUND_TAKEN 2  /* nobody else gets it: a TAKE may follow */
 
 typedef struct {
     char magic[8]; /* PW_PWT_MAGIC */
