@@ -1,0 +1,1 @@
+"""Programs run again from what was recorded: traces, and the nodes that they run on."""
