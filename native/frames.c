@@ -24,7 +24,7 @@ _Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned
 
 typedef struct {
     pw_link link;
-    uint32_t peer, num_bytes;
+    uint32_t peer, num_bytes, full_bytes;
     uint8_t *data;
 } pw_buffer;
 
@@ -116,25 +116,32 @@ static void forget_dirty(pw_burst_pool *pool, uint32_t peer)
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     const pw_buffer *buffer = pool->open[peer];
-    if (!buffer || buffer->num_bytes + num_bytes <= PW_BURST_BYTES) return;
+    if (!buffer || buffer->full_bytes + num_bytes <= PW_BURST_BYTES) return;
     make_ready(pool, peer);
     forget_dirty(pool, peer);
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
-    pw_burst_reserve(pool, peer, num_bytes);
+    return pw_burst_append_part(pool, peer, num_bytes, num_bytes);
+}
+
+void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes,
+                           uint32_t full_bytes)
+{
+    pw_burst_reserve(pool, peer, full_bytes);
     pw_buffer *buffer = pool->open[peer];
     if (!buffer) {
         if (!pool->free_list && !grow(pool)) return NULL;
         buffer = pw_link_pop(&pool->free_list);
         buffer->peer = peer;
-        buffer->num_bytes = 0;
+        buffer->num_bytes = buffer->full_bytes = 0;
         pool->open[peer] = buffer;
         pool->dirty[pool->num_dirty++] = peer;
     }
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
+    buffer->full_bytes += full_bytes;
     return frame;
 }
 
@@ -142,6 +149,7 @@ void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     pw_buffer *buffer = pool->open[peer];
     buffer->num_bytes -= num_bytes;
+    buffer->full_bytes -= num_bytes;
     if (buffer->num_bytes) return;
     pool->open[peer] = NULL;
     forget_dirty(pool, peer);
@@ -159,6 +167,7 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
     pw_link_push(&pool->lent, buffer);
     out->peer = buffer->peer;
     out->num_bytes = buffer->num_bytes;
+    out->full_bytes = buffer->full_bytes;
     out->data = buffer->data;
     return 1;
 }

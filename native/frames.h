@@ -98,7 +98,10 @@ _Static_assert(sizeof(pw_grant_frame) == 104, "grant frame");
 
 #define PW_WAITED_MAX_NS (1u << 30) /* longer is told as this */
 
-/* Followed by one CRC for each of num_packets packets (padded to 8 bytes), then by the payload. */
+/* Followed by one CRC for each of num_packets packets (padded to 8 bytes), then by the payload;
+ * from a node without bytes by the mask of the packets that were damaged on their way, and nothing
+ * else.
+ */
 typedef struct {
     pw_frame_header header;
     uint32_t block_idx;
@@ -151,7 +154,8 @@ bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes);
 typedef struct {
     uint32_t peer;
     uint32_t num_bytes;
-    uint8_t *data; /* valid until pw_ni_tx_release */
+    uint8_t *data;       /* valid until pw_ni_tx_release */
+    uint32_t full_bytes; /* with what its frames left out */
 } pw_burst;
 /* cdef end */
 
@@ -166,6 +170,10 @@ void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, v
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The same for a frame that leaves bytes out: a burst holds as many frames as with all full_bytes
+ * of each, so that no order depends on it. */
+void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes,
+                           uint32_t full_bytes);
 /* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them, stand in one burst. */
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* The frame that was appended for the peer last is not sent. */

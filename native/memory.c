@@ -162,6 +162,11 @@ int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t 
                       uint64_t *num_pages)
 {
     if (!is_range(page, 1)) return PW_ERR_ADDRESS;
+    if (memory->is_model && !memory->asks_host) {
+        *first_page = 0;
+        *num_pages = PW_MEMORY_PAGES_END;
+        return PW_OK;
+    }
     uint64_t address = page << PW_PAGE_SHIFT;
     if (memory->maps < 0) {
         unsigned char state;

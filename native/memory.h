@@ -87,8 +87,9 @@ int pw_memory_checks_access(const pw_memory *memory);
 /* PW_SOURCE_* of this host that page states come from; 0 for the model. Asks the kernel. */
 uint32_t pw_memory_sources(const pw_memory *memory);
 /* The mapping around a page, as the host's kernel has it now: [*first_page, +*num_pages) can be
- * read (written) without a signal, whatever the model says. PW_ERR_ADDRESS, PW_ERR_PROTECTION;
- * before Linux 6.11 only the page itself is looked at, and its protection is not. */
+ * read (written) without a signal, whatever the model says; of a detached one every page.
+ * PW_ERR_ADDRESS, PW_ERR_PROTECTION; before Linux 6.11 only the page itself is looked at, and its
+ * protection is not. */
 int pw_memory_mapping(pw_memory *memory, uint64_t page, int for_write, uint64_t *first_page,
                       uint64_t *num_pages);
 /* Is a file mapped in the range, which can be truncated under its mapping? Before Linux 6.11: not

@@ -474,7 +474,7 @@ int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **o
     model->memory.pages_in_vain_max = options->frame_limit_pages * PW_MEMORY_ROUNDS;
     model->memory.has_huge_pages = options->huge_pages != 0;
     model->memory.pagemap = -1;
-    model->memory.maps = pw_memory_open_maps();
+    model->memory.maps = options->detached ? -1 : pw_memory_open_maps();
     model->options = *options;
     model->capacity = ENTRIES_MIN;
     model->entries = calloc(ENTRIES_MIN, sizeof(*model->entries));

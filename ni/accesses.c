@@ -63,6 +63,7 @@ int pw_notification_write(pw_ni *ni, const pw_inbound *inbound, pw_time *at_ns)
     if (code < 0) return code;
     *at_ns = pw_later(*at_ns, inbound->notification_ns);
     *at_ns += ni->translation->ops->word(ni->translation, inbound->pdid, page, *at_ns);
+    if (ni->has_no_bytes) return PW_OK;
     return pw_safe_copy_out((void *)(uintptr_t)notification->address, notification->data,
                             sizeof notification->data);
 }

@@ -300,17 +300,24 @@ static pw_verdict lose_block(pw_ni *ni, const pw_passage *way)
     return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
 }
 
+static uint64_t damaged_packets(const pw_ni *ni, const pw_passage *way)
+{
+    const pw_block_frame *block = way->arrival.block;
+    uint32_t computed[PW_BLOCK_PACKETS];
+    uint64_t damaged = 0;
+    if (ni->has_no_bytes) return *pw_block_damaged((pw_block_frame *)block);
+    pw_crc32c_packets(NULL, way->payload, block->block_bytes, computed);
+    for (uint32_t packet = 0; packet < block->num_packets; packet++)
+        damaged |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
+    return damaged;
+}
+
 /* A NACK for each damaged packet: up to 64 for one block [R5 3.4], of which the source heeds the
  * first. */
 static pw_verdict check_crcs(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
-    uint32_t computed[PW_BLOCK_PACKETS];
-    uint64_t corrupt = 0;
-    pw_crc32c_packets(NULL, way->payload, block->block_bytes, computed);
-    for (uint32_t packet = 0; packet < block->num_packets; packet++)
-        corrupt |= (uint64_t)(computed[packet] != way->crcs[packet]) << packet;
-    corrupt &= block->packet_mask;
+    uint64_t corrupt = damaged_packets(ni, way) & block->packet_mask;
     if (!corrupt) return pw_pass;
     if (ni->translation->receiver.is_silent) {
         ni->counters.crc_errors += (uint64_t)__builtin_popcountll(corrupt);
@@ -619,8 +626,9 @@ static pw_verdict deliver(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_inbound *inbound = way->arrival.inbound;
-    int code = pw_copy_block_out(&inbound->walk, block->destination_address, way->payload,
-                                 block->block_bytes);
+    int code = ni->has_no_bytes ? PW_OK
+                                : pw_copy_block_out(&inbound->walk, block->destination_address,
+                                                    way->payload, block->block_bytes);
     if (code < 0) return refused(code);
     inbound->delivered[block->block_idx >> 6] |= UINT64_C(1) << (block->block_idx & 63);
     inbound->num_delivered++;
@@ -636,12 +644,12 @@ static pw_verdict deliver(pw_ni *ni, pw_passage *way)
 
 /* --- the way --- */
 
-pw_passage pw_passage_of(const pw_block_frame *block)
+pw_passage pw_passage_of(const pw_ni *ni, const pw_block_frame *block)
 {
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - block->num_packets);
     pw_passage way = {.arrival = {.block = block, .whole = block->packet_mask == all},
                       .crcs = (const uint32_t *)(block + 1)};
-    way.payload = (const uint8_t *)way.crcs + ((block->num_packets * 4u + 7u) & ~7u);
+    way.payload = (const uint8_t *)block + pw_block_covered_bytes(ni, block->num_packets);
     return way;
 }
 
@@ -695,7 +703,7 @@ pw_verdict pw_passage_finish(pw_ni *ni, pw_passage *way)
 
 void pw_destination_block(pw_ni *ni, const pw_block_frame *block)
 {
-    pw_passage way = pw_passage_of(block);
+    pw_passage way = pw_passage_of(ni, block);
     pw_verdict by = pw_passage_enter(ni, &way);
     pw_passage_note(ni, &way);
     if (by.kind == PW_VERDICT_PASS) by = pw_passage_check(ni, &way);

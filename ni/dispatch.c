@@ -102,15 +102,14 @@ static bool is_place_sane(const pw_block_frame *block, uint64_t block_max)
                pw_block_bytes(block_max, block->transfer_bytes, first_bytes, block->block_idx);
 }
 
-static bool are_packets_sane(const pw_block_frame *block)
+static bool are_packets_sane(const pw_ni *ni, const pw_block_frame *block)
 {
     uint32_t num_packets = (block->block_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
     if (num_packets == 0 || num_packets > PW_BLOCK_PACKETS || block->num_packets != num_packets)
         return false;
     uint64_t all = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets);
-    uint64_t frame_bytes = sizeof *block + ((num_packets * 4u + 7u) & ~7u) + block->block_bytes;
     return block->packet_mask && !(block->packet_mask & ~all) &&
-           block->header.frame_bytes == ((frame_bytes + 7) & ~UINT64_C(7));
+           block->header.frame_bytes == pw_block_frame_bytes(ni, num_packets, block->block_bytes);
 }
 
 static bool are_times_sane(const pw_block_frame *block)
@@ -120,11 +119,11 @@ static bool are_times_sane(const pw_block_frame *block)
            block->held_ns <= block->header.time_ns;
 }
 
-/* block_max: the largest block here, which its source must have too. */
-static bool block_is_sane(const pw_block_frame *block, uint64_t block_max)
+/* The largest block here is one that its source must have too. */
+static bool block_is_sane(const pw_ni *ni, const pw_block_frame *block)
 {
-    return is_transfer_sane(block) && is_place_sane(block, block_max) && are_packets_sane(block) &&
-           are_times_sane(block);
+    return is_transfer_sane(block) && is_place_sane(block, (uint64_t)ni->settings.block_bytes) &&
+           are_packets_sane(ni, block) && are_times_sane(block);
 }
 
 static void lose_answers(pw_ni *ni, const pw_transaction *transaction)
@@ -195,7 +194,7 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 static int on_block(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_block_frame *block = (const pw_block_frame *)header;
-    if (block_is_sane(block, (uint64_t)ni->settings.block_bytes)) pw_destination_block(ni, block);
+    if (block_is_sane(ni, block)) pw_destination_block(ni, block);
     else refuse_block(ni, block);
     if (!ni->decision_wanted) pw_destination_answered(ni, block);
     return PW_OK;
@@ -442,20 +441,20 @@ static const frame_kind kinds[PW_FRAME_KINDS] = {
 };
 
 /* What the CRC of a delimited frame covers; 0 when its kind or its lengths make no sense. */
-static uint32_t covered_bytes(const pw_frame_header *header)
+static uint32_t covered_bytes(const pw_ni *ni, const pw_frame_header *header)
 {
     uint32_t fixed_bytes = header->kind < PW_FRAME_KINDS ? kinds[header->kind].fixed_bytes : 0;
     if (!fixed_bytes || header->frame_bytes < fixed_bytes) return 0;
     if (header->kind != PW_FRAME_BLOCK) return header->frame_bytes == fixed_bytes ? fixed_bytes : 0;
     uint32_t num_packets = ((const pw_block_frame *)header)->num_packets;
     if (num_packets == 0 || num_packets > PW_BLOCK_PACKETS) return 0;
-    uint32_t covered = fixed_bytes + ((num_packets * 4u + 7u) & ~7u);
+    uint32_t covered = pw_block_covered_bytes(ni, num_packets);
     return covered <= header->frame_bytes ? covered : 0;
 }
 
 static bool is_sound(const pw_ni *ni, const pw_frame_header *header, uint32_t source)
 {
-    uint32_t covered = covered_bytes(header);
+    uint32_t covered = covered_bytes(ni, header);
     return covered && header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX &&
            source < ni->num_nodes && pw_frame_is_sound(header, covered);
 }
@@ -499,7 +498,7 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
         !is_sound(ni, header, source) || header->source_node != source)
         return NULL;
     const pw_block_frame *block = (const pw_block_frame *)header;
-    return block_is_sane(block, (uint64_t)ni->settings.block_bytes) ? block : NULL;
+    return block_is_sane(ni, block) ? block : NULL;
 }
 
 /* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */

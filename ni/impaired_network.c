@@ -130,7 +130,8 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
         free(kept);
         return;
     }
-    void *frame = pw_burst_append(ni->bursts, kept->peer, block->header.frame_bytes);
+    void *frame = pw_burst_append_part(ni->bursts, kept->peer, block->header.frame_bytes,
+                                       pw_block_full_bytes(block->num_packets, block->block_bytes));
     if (!frame) {
         pw_ni_latch(ni, PW_ERR_NOMEM);
         free(kept);
@@ -184,9 +185,9 @@ void pw_network_forget(pw_ni *ni)
     }
 }
 
-void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame,
-                      uint32_t covered_bytes)
+void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame)
 {
+    uint32_t covered_bytes = pw_block_covered_bytes(ni, frame->num_packets);
     uint64_t identity = pw_identity(frame->header.stream, frame->block_idx);
     uint8_t *payload = (uint8_t *)frame + covered_bytes;
     for (uint64_t left = frame->packet_mask; left; left &= left - 1) {
@@ -197,7 +198,8 @@ void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame
         uint32_t num_bytes = frame->block_bytes - from < PW_PACKET_BYTES ? frame->block_bytes - from
                                                                          : PW_PACKET_BYTES;
         uint64_t bit = pw_impairment_mix(key) % (8 * num_bytes);
-        payload[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (ni->has_no_bytes) *pw_block_damaged(frame) |= UINT64_C(1) << packet;
+        else payload[from + bit / 8] ^= (uint8_t)(1u << bit % 8);
         injected(ni, PW_IMPAIRMENT_PACKET_CORRUPTION, frame->transaction_id, frame->header.time_ns);
     }
     if (pw_impairment_draw(&ni->impairments, PW_IMPAIRMENT_DUPLICATION,

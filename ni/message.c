@@ -95,7 +95,8 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
                             .key = key,
                             .payload_bytes = payload_bytes};
     int64_t posted_ns =
-        post(ni, peer, &envelope, (const void *)(uintptr_t)address, false, now_ns, frame);
+        post(ni, peer, &envelope, ni->has_no_bytes ? NULL : (const void *)(uintptr_t)address, false,
+             now_ns, frame);
     pw_trace_detail(&ni->trace, now_ns, PW_TRACE_MESSAGE_SENT, peer, (uint64_t)envelope.arrival_ns,
                     num_bytes);
     if (key) {
@@ -115,10 +116,10 @@ static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes
     if (frame_bytes < sizeof *envelope) return false;
     memcpy(envelope, frame, sizeof *envelope);
     return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
-           envelope->payload_bytes <= frame_bytes - sizeof *envelope && envelope->arrival_ns >= 0 &&
-           envelope->arrival_ns <= ARRIVAL_MAX_NS &&
+           (ni->has_no_bytes || envelope->payload_bytes <= frame_bytes - sizeof *envelope) &&
+           envelope->arrival_ns >= 0 && envelope->arrival_ns <= ARRIVAL_MAX_NS &&
            envelope_crc(*envelope) == envelope->envelope_crc &&
-           (!envelope->payload_bytes ||
+           (ni->has_no_bytes || !envelope->payload_bytes ||
             pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
                 envelope->payload_crc);
 }
@@ -140,7 +141,8 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
     memcpy(&envelope, frame, sizeof envelope);
     uint64_t num_bytes =
         envelope.payload_bytes < capacity_bytes ? envelope.payload_bytes : capacity_bytes;
-    if (num_bytes) memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
+    if (num_bytes && !ni->has_no_bytes)
+        memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
     return pw_later(posted_ns, envelope.arrival_ns) +
            num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
 }

@@ -384,7 +384,7 @@ int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
 {
     if (!pw_burst_take(ni->bursts, out)) return 0;
     ni->counters.bursts_sent++;
-    ni->counters.burst_bytes_sent += out->num_bytes;
+    ni->counters.burst_bytes_sent += out->full_bytes;
     return 1;
 }
 
@@ -392,6 +392,9 @@ void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context
 {
     pw_burst_pool_set_memory(ni->bursts, allocate, context);
 }
+
+void pw_ni_set_without_bytes(pw_ni *ni) { ni->has_no_bytes = true; }
+bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }
 

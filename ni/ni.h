@@ -255,13 +255,19 @@ int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t dest
 int pw_ni_message_check(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes);
 /* The host can make nothing of a message that was sound: it is counted like one that was not. */
 void pw_ni_message_refuse(pw_ni *ni);
-/* Copy the payload out, at most capacity bytes. Returns when the CPU, which wanted it from
- * posted_ns on, has read it from the mailbox. */
+/* Copy the payload out, at most capacity bytes, if there is one. Returns when the CPU, which wanted
+ * it from posted_ns on, has read it from the mailbox. */
 int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
                            uint64_t capacity_bytes, int64_t posted_ns);
 /* cdef end */
 /* The trace itself, for who gives its records away. */
 pw_trace *pw_ni_trace(pw_ni *ni);
+
+/* Blocks, messages and notifications carry no bytes, and no address is read or written: memory is a
+ * detached model's. Times, counters and the order of everything are those of an NI with bytes. All
+ * nodes alike; before the first transfer. */
+void pw_ni_set_without_bytes(pw_ni *ni);
+bool pw_ni_has_no_bytes(const pw_ni *ni);
 
 /* Memory for bursts, before the first one is made: see pw_burst_pool_set_memory. */
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context);

@@ -37,7 +37,7 @@ pw_time pw_pair_join(pw_ni *ni, const pw_transaction *transaction, pw_block_fram
     if (!is_behind || pw_pair_head(first, frame) == first->num_packets)
         return frame->last_packet_ns;
     first->header.flags |= PW_FLAG_PAIR;
-    pw_frame_seal(&first->header, (uint32_t)sizeof *first + ((first->num_packets * 4u + 7u) & ~7u));
+    pw_frame_seal(&first->header, pw_block_covered_bytes(ni, first->num_packets));
     pw_time end_ns = pw_pair_second_end_ns(first, frame);
     return end_ns < frame->last_packet_ns ? end_ns : frame->last_packet_ns;
 }
@@ -167,7 +167,7 @@ static void process_interleaved(pw_ni *ni, pw_passage ways[2])
 
 void pw_destination_pair(pw_ni *ni, const pw_block_frame *first, const pw_block_frame *second)
 {
-    pw_passage ways[2] = {pw_passage_of(first), pw_passage_of(second)};
+    pw_passage ways[2] = {pw_passage_of(ni, first), pw_passage_of(ni, second)};
     pw_verdict by[2];
     bool both_pass = true;
     for (int i = 0; i < 2; i++) {

@@ -69,7 +69,7 @@ static const pw_verdict pw_pass = {PW_VERDICT_PASS, 0};
 typedef struct {
     pw_arrival arrival;
     pw_context_bank *bank; /* NULL: the translation unit has no fault registers */
-    const uint32_t *crcs;
+    const uint32_t *crcs;  /* and payload: of an NI with bytes */
     const uint8_t *payload;
     pw_time start_ns; /* first packet, behind what the receive engine still did */
     pw_lane lane;     /* where its packets stand among those of the block that it shares the link
@@ -106,7 +106,7 @@ typedef struct {
 void pw_verdict_answer(pw_ni *ni, const pw_arrival *arrival, pw_verdict by);
 
 /* destination.c: the stages in groups, for blocks that come in pairs */
-pw_passage pw_passage_of(const pw_block_frame *block);
+pw_passage pw_passage_of(const pw_ni *ni, const pw_block_frame *block);
 /* Receive engine, transfer. */
 pw_verdict pw_passage_enter(pw_ni *ni, pw_passage *way);
 /* Nothing of its transfer arrives before it; its packets in the trace. */

@@ -336,31 +336,41 @@ static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_b
     };
 }
 
-/* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
-static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *covered_bytes,
-                                  uint32_t *code)
+/* The packets, and their CRCs. */
+static int write_payload(const reading *block, pw_block_frame *frame, uint32_t frame_bytes,
+                         uint32_t covered_bytes)
 {
-    uint32_t peer = block->transfer->peer, crc_bytes = (block->num_packets * 4 + 7) & ~7u;
-    *covered_bytes = (uint32_t)sizeof(pw_block_frame) + crc_bytes;
-    uint32_t frame_bytes = (*covered_bytes + block->num_bytes + 7) & ~7u;
+    uint32_t *crcs = (uint32_t *)(frame + 1);
+    uint8_t *payload = (uint8_t *)frame + covered_bytes;
+    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
+    int code = pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes,
+                                  block->mask, crcs);
+    memset(payload + block->num_bytes, 0, frame_bytes - covered_bytes - block->num_bytes);
+    return code;
+}
+
+/* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
+static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *code)
+{
+    uint32_t peer = block->transfer->peer;
+    uint32_t covered_bytes = pw_block_covered_bytes(ni, block->num_packets);
+    uint32_t frame_bytes = pw_block_frame_bytes(ni, block->num_packets, block->num_bytes);
     pw_block_frame *frame =
-        block->held_ns ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
-                                         frame_bytes, block->first_ns)
-                       : pw_burst_append(ni->bursts, peer, frame_bytes);
+        block->held_ns
+            ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
+                              frame_bytes, block->first_ns)
+            : pw_burst_append_part(ni->bursts, peer, frame_bytes,
+                                   pw_block_full_bytes(block->num_packets, block->num_bytes));
     *code = PW_UNRECOVERABLE;
     if (!frame) return NULL;
     write_header(ni, block, frame_bytes, frame);
-    uint32_t *crcs = (uint32_t *)(frame + 1);
-    uint8_t *payload = (uint8_t *)crcs + crc_bytes;
-    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
     *code = PW_NACK_DECODE;
-    if (pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes, block->mask,
-                           crcs) < 0) {
+    if (ni->has_no_bytes) *pw_block_damaged(frame) = 0;
+    else if (write_payload(block, frame, frame_bytes, covered_bytes) < 0) {
         if (!block->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
         return NULL;
     }
-    memset(payload + block->num_bytes, 0, frame_bytes - *covered_bytes - block->num_bytes);
-    pw_frame_seal(&frame->header, *covered_bytes);
+    pw_frame_seal(&frame->header, covered_bytes);
     return frame;
 }
 
@@ -387,15 +397,14 @@ static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions 
     ni->counters.packets += num_sent;
     uint64_t identity = pw_identity(block->transfer->stream, block->transaction->block_idx);
     if (!impair(ni, block, identity)) return;
-    uint32_t covered_bytes, code;
-    pw_block_frame *frame = make_frame(ni, block, &covered_bytes, &code);
+    uint32_t code;
+    pw_block_frame *frame = make_frame(ni, block, &code);
     if (!frame) {
         pw_firmware_fail(&ni->firmware, channel, code, failures, block->translated_ns);
         return;
     }
     await_answer(ni, block, frame);
-    if (ni->impairments.any)
-        pw_network_alter(ni, block->transfer->peer, channel, frame, covered_bytes);
+    if (ni->impairments.any) pw_network_alter(ni, block->transfer->peer, channel, frame);
 }
 
 /* ZDMA: a block that must wait for the responses to packets before it starts by an event. True: it

@@ -161,6 +161,7 @@ struct pw_ni {
     struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
     pw_regions regions;
     bool deadlock_told, shortage_told;
+    bool has_no_bytes;    /* see pw_ni_set_without_bytes */
     bool advises;         /* of fetches, before their transfers begin */
     pw_queue host_events; /* in the order in which they came up */
     pw_pool host_event_pool;
@@ -186,6 +187,26 @@ static inline uint64_t pw_link_bytes(const pw_ni *ni, uint64_t num_bytes)
     uint64_t num_packets = (num_bytes + ni->packet_bytes - 1) / ni->packet_bytes;
     return num_bytes + num_packets * (uint64_t)ni->costs.packet_header_bytes;
 }
+
+/* What the CRC of a block's frame covers, and all of the frame: as it is, and with its bytes. */
+static inline uint32_t pw_block_covered_bytes(const pw_ni *ni, uint32_t num_packets)
+{
+    return (uint32_t)sizeof(pw_block_frame) +
+           (ni->has_no_bytes ? 0 : (num_packets * 4u + 7u) & ~7u);
+}
+static inline uint32_t pw_block_full_bytes(uint32_t num_packets, uint32_t block_bytes)
+{
+    uint32_t covered = (uint32_t)sizeof(pw_block_frame) + ((num_packets * 4u + 7u) & ~7u);
+    return (covered + block_bytes + 7u) & ~7u;
+}
+static inline uint32_t pw_block_frame_bytes(const pw_ni *ni, uint32_t num_packets,
+                                            uint32_t block_bytes)
+{
+    return ni->has_no_bytes ? (uint32_t)(sizeof(pw_block_frame) + sizeof(uint64_t))
+                            : pw_block_full_bytes(num_packets, block_bytes);
+}
+/* Without bytes: which packets of the block were damaged. */
+static inline uint64_t *pw_block_damaged(pw_block_frame *block) { return (uint64_t *)(block + 1); }
 
 void pw_engine_emit(pw_ni *ni, uint32_t kind, uint64_t id, int error, pw_time at_ns,
                     uint64_t num_bytes, uint32_t peer);
@@ -252,8 +273,7 @@ bool pw_network_settle(pw_ni *ni, uint32_t peer);
 /* Free what is kept still, with every other event. */
 void pw_network_forget(pw_ni *ni);
 /* Damage a sealed frame's payload and keep the copy that the network makes. */
-void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame,
-                      uint32_t covered_bytes);
+void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame *frame);
 /* Is the answer to a block lost? part: which of several. */
 bool pw_answer_is_lost(pw_ni *ni, enum pw_impairment_id site, const pw_block_frame *block,
                        uint32_t part, pw_time at_ns);

@@ -17,16 +17,24 @@ static uint8_t *burst_memory(void *context, size_t num_bytes)
     return wire->ops->allocate(wire, num_bytes);
 }
 
+#define ALWAYS_MILLIONTHS 1000000
+
 static int create_memory(pw_node *node, const pw_settings *settings)
 {
-    const pw_memory_model_options options = {
+    pw_memory_model_options options = {
         .seed = (uint64_t)settings->model_seed + node->wire->node,
         .fault_millionths = (uint32_t)settings->model_fault_millionths,
         .frame_limit_pages = (uint64_t)settings->model_frame_limit_pages,
         .huge_pages = (uint32_t)settings->model_huge_pages,
         .collapse_millionths = (uint32_t)settings->model_collapse_millionths,
+        .detached = node->has_no_bytes,
     };
-    return pw_memory_create((uint32_t)settings->memory_backend, &options, &node->memory);
+    uint32_t backend = (uint32_t)settings->memory_backend;
+    if (node->has_no_bytes && backend != PW_MEMORY_MODEL) {
+        options.fault_millionths = ALWAYS_MILLIONTHS;
+        backend = PW_MEMORY_MODEL;
+    }
+    return pw_memory_create(backend, &options, &node->memory);
 }
 
 static int create_engine(pw_node *node, const char **reason)
@@ -41,6 +49,7 @@ static int create_engine(pw_node *node, const char **reason)
     code = pw_ni_create(&node->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
+    if (node->has_no_bytes) pw_ni_set_without_bytes(node->ni);
     uint64_t secret;
     *reason = "no random number for the keys of memory: getrandom failed";
     if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret) return PW_ERR_HOST;
@@ -64,7 +73,8 @@ static int create_strategy(pw_node *node, const char **reason)
                               .costs = &node->costs,
                               .settings = &node->settings,
                               .unpinned = node->strategy->unit ? forget_translations : NULL,
-                              .owner = node};
+                              .owner = node,
+                              .has_no_bytes = node->has_no_bytes};
     if (node->strategy_self) return PW_OK;
     *reason = "the memory strategy cannot be made";
     node->strategy_self = &node->context;
@@ -124,6 +134,7 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     }
     node->wire = wire;
     node->pdid = opening->pdid;
+    node->has_no_bytes = opening->has_no_bytes != 0;
     node->host = opening->host;
     node->costs = config->costs;
     node->tables = config->tables;

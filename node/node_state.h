@@ -82,7 +82,8 @@ struct pw_node {
     bool owns_strategy;
     bool has_policy; /* of the host: pw_asks_host */
     bool lacks_marks;
-    bool is_posted; /* something was posted since the last run, or that ended with an error */
+    bool has_no_bytes; /* see pw_node_opening */
+    bool is_posted;    /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
     pw_node_service service;        /* message NULL: none */
     pw_strategy_cost strategy_cost; /* all of it so far */

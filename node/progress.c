@@ -136,6 +136,10 @@ int pw_node_set_service(pw_node *node, const pw_node_service *service, uint32_t 
         node->service = (pw_node_service){.message = NULL};
         return PW_OK;
     }
+    if (node->has_no_bytes)
+        return pw_node_fail(node, PW_ERR_INVALID,
+                            "a node without bytes carries no messages of a service; open the node "
+                            "without has_no_bytes");
     if (node->service.message)
         return pw_node_fail(node, PW_ERR_FULL, "the node has a service already");
     if (node->frames.frame_bytes < frame_bytes) {

@@ -262,7 +262,8 @@ int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int erro
 {
     if (handle->is_fetch && !error) handle->lease.landed_bytes = handle->num_bytes;
     int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, time_ns) : 0;
-    if (node->settings.hash_received && handle->is_fetch && handle->address && !error)
+    if (node->settings.hash_received && !node->has_no_bytes && handle->is_fetch &&
+        handle->address && !error)
         note_received(node, handle);
     handle->complete_ns = time_ns + (passed_ns > 0 ? passed_ns : 0);
     handle->error = error;
@@ -297,5 +298,5 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
     if (peer >= node->wire->num_nodes || payload_bytes > UINT32_MAX - PW_ENVELOPE_BYTES) return 0;
     node->clock.now_ns = pw_ni_message_write(node->ni, peer, kind, address, num_bytes, key,
                                              (uint32_t)payload_bytes, node->clock.now_ns, frame);
-    return PW_ENVELOPE_BYTES + (uint32_t)payload_bytes;
+    return PW_ENVELOPE_BYTES + (node->has_no_bytes ? 0 : (uint32_t)payload_bytes);
 }

@@ -22,6 +22,12 @@ void pw_operation_free(pw_messages *messages, pw_operation *operation)
     pw_pool_give(&messages->operations, operation);
 }
 
+/* Of a payload, what stands in its frame. */
+static uint32_t carried_bytes(const pw_messages *messages, uint64_t payload_bytes)
+{
+    return pw_ni_has_no_bytes(messages->ni) ? 0 : (uint32_t)payload_bytes;
+}
+
 int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_host *host,
                      uint64_t eager_limit_bytes, uint64_t payload_bytes, size_t operation_bytes)
 {
@@ -33,12 +39,14 @@ int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_hos
                               .host = *host,
                               .eager_limit_bytes = eager_limit_bytes,
                               .operation_bytes = operation_bytes};
-    messages->frames.frame_bytes = (PW_MESSAGE_FRAME_BYTES(eager_limit_bytes) + 63) & ~UINT32_C(63);
+    messages->frames.frame_bytes =
+        (PW_MESSAGE_FRAME_BYTES(carried_bytes(messages, eager_limit_bytes)) + 63) & ~UINT32_C(63);
     /* Now, and not when a message comes early: what is allocated next would lie elsewhere then. */
     pw_operation *first = pw_operation_new(messages, PW_OPERATION_ARRIVED);
     if (first) first->frame = pw_frame_take(&messages->frames, NULL);
     const int code = first && first->frame ? PW_OK : PW_ERR_NOMEM;
     if (first) pw_operation_free(messages, first);
+    payload_bytes = carried_bytes(messages, payload_bytes);
     return code < 0 ? code : pw_node_set_frame_bytes(node, PW_MESSAGE_FRAME_BYTES(payload_bytes));
 }
 
@@ -129,7 +137,8 @@ int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t addres
     if (!frame) return PW_ERR_NOMEM;
     (void)pw_node_write_message(messages->node, peer, PW_MESSAGE_EAGER, address, num_bytes, 0,
                                 frame);
-    return pw_messages_send_frame(messages, peer, frame, (uint32_t)num_bytes, header);
+    return pw_messages_send_frame(messages, peer, frame, carried_bytes(messages, num_bytes),
+                                  header);
 }
 
 int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
@@ -221,9 +230,11 @@ static int keep(pw_messages *messages, const pw_arrival *arrival)
 /* Memory for a message that decides its own length. */
 static int make_room(pw_messages *messages, pw_operation *receive, uint64_t num_bytes)
 {
-    receive->memory = malloc(num_bytes ? num_bytes : 1);
-    if (!receive->memory) return PW_ERR_NOMEM;
-    receive->address = (uintptr_t)receive->memory;
+    if (!pw_ni_has_no_bytes(messages->ni)) {
+        receive->memory = malloc(num_bytes ? num_bytes : 1);
+        if (!receive->memory) return PW_ERR_NOMEM;
+        receive->address = (uintptr_t)receive->memory;
+    }
     receive->capacity_bytes = num_bytes;
     return pw_operation_acquire(messages, receive);
 }
@@ -330,7 +341,8 @@ static bool is_whole(const pw_messages *messages, const pw_envelope *envelope, u
                      uint32_t frame_bytes)
 {
     if (envelope->source_node != source ||
-        frame_bytes != (uint64_t)envelope->payload_bytes + PW_MESSAGE_FRAME_BYTES(0))
+        frame_bytes !=
+            (uint64_t)carried_bytes(messages, envelope->payload_bytes) + PW_MESSAGE_FRAME_BYTES(0))
         return false;
     if (envelope->kind == PW_MESSAGE_EAGER)
         return envelope->payload_bytes == envelope->num_bytes &&

@@ -51,9 +51,10 @@ struct pw_operation {
     uint8_t kind;                /* PW_OPERATION_* */
     uint8_t done;                /* set last: another thread may read the rest then */
     uint8_t cancelled;
-    uint8_t has_data;     /* the message brought `data` */
-    uint8_t is_multi;     /* a receive that takes several messages */
-    uint8_t is_unsized;   /* a receive into memory of its own, of the message's length */
+    uint8_t has_data;   /* the message brought `data` */
+    uint8_t is_multi;   /* a receive that takes several messages */
+    uint8_t is_unsized; /* a receive into memory of its own, of the message's length; without bytes
+                         * its address is the host's to say */
     uint8_t is_announced; /* ARRIVED: a probe has told of it */
     uint8_t is_dropped;   /* nobody asks for it any more: freed when it is over */
     uint8_t has_lease;

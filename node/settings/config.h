@@ -93,7 +93,10 @@ typedef struct {
     uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
     uint16_t pdid;
     uint8_t is_process; /* run.huge_pages is about the process of this node */
-    uint8_t reserved;
+    /* 1: nothing has bytes, see pw_ni_set_without_bytes: memory is the model's, of no process. With
+     * memory_backend.backend = model its settings count as they stand; else every page is absent
+     * until pw_memory_set or the node itself brings it in. No service can be opened. */
+    uint8_t has_no_bytes;
 } pw_node_opening;
 
 /* Every host makes its node here. The node takes the wire and closes it, also when it fails; what

@@ -18,13 +18,14 @@ typedef struct {
 typedef struct {
     pw_strategy_context *context;
     uint8_t *memory; /* of `mapped`, where blocks of 16 KB end alike in every run */
-    void *mapped;
+    void *mapped;    /* NULL: without bytes */
     uint64_t buffer_bytes;
     uint32_t num_buffers;
     buffer buffers[];
 } pool;
 
 #define ALIGNMENT_BYTES ((uint64_t)1 << 16)
+#define OWN_ADDRESS ((uint64_t)0xff << 40) /* without bytes: the last of PW_USER_BITS */
 
 static uint64_t pool_bytes(const pool *pool) { return pool->num_buffers * pool->buffer_bytes; }
 
@@ -34,8 +35,22 @@ static void destroy(void *self)
 {
     pool *pool = self;
     pw_strategy_unpin_all(pool->context);
-    munmap(pool->mapped, mapped_bytes(pool));
+    if (pool->mapped) munmap(pool->mapped, mapped_bytes(pool));
     free(pool);
+}
+
+static bool find_memory(pool *pool)
+{
+    if (pool->context->has_no_bytes) {
+        pool->memory = (uint8_t *)OWN_ADDRESS;
+        return true;
+    }
+    void *mapped =
+        mmap(NULL, mapped_bytes(pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return false;
+    pool->mapped = mapped;
+    pool->memory = (uint8_t *)mapped + (-(uintptr_t)mapped & (ALIGNMENT_BYTES - 1));
+    return true;
 }
 
 static int create(pw_strategy_context *context, void **self)
@@ -47,13 +62,10 @@ static int create(pw_strategy_context *context, void **self)
     made->context = context;
     made->num_buffers = num_buffers;
     made->buffer_bytes = (uint64_t)settings->piece_bytes;
-    made->mapped =
-        mmap(NULL, mapped_bytes(made), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made->mapped == MAP_FAILED) {
+    if (!find_memory(made)) {
         free(made);
         return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", (pw_span){0});
     }
-    made->memory = (uint8_t *)made->mapped + (-(uintptr_t)made->mapped & (ALIGNMENT_BYTES - 1));
     uint64_t num_pages = pool_bytes(made) >> PW_PAGE_SHIFT;
     int code = pw_strategy_pin_pages(context, pw_page_of((uintptr_t)made->memory), num_pages, NULL);
     if (code != PW_OK) {
@@ -96,8 +108,8 @@ static int copy(pool *pool, pw_span span, uint8_t *own, bool is_in, pw_strategy_
     uint64_t num_absent;
     int code = pw_strategy_touch(context, span, &num_absent);
     if (code != PW_OK) return code;
-    if (is_in) memcpy(own, program, span.num_bytes);
-    else memcpy(program, own, span.num_bytes);
+    if (is_in && !context->has_no_bytes) memcpy(own, program, span.num_bytes);
+    else if (!context->has_no_bytes) memcpy(program, own, span.num_bytes);
     cost->touch_ns += pw_cost_ns(context->tables, PW_COST_TOUCH_ABSENT, num_absent);
     cost->copy_ns += pw_cost_bytes_ns(context->tables, PW_COST_COPY, span.num_bytes);
     context->counters.copies++;

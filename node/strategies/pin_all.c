@@ -12,7 +12,7 @@
 /* So that a mapping of terabytes, of which nothing is there, is refused instead of brought in. */
 static int check_frames(pw_strategy_context *context, uint64_t num_pages)
 {
-    long available = sysconf(_SC_AVPHYS_PAGES);
+    long available = context->has_no_bytes ? -1 : sysconf(_SC_AVPHYS_PAGES);
     if (available < 0 || num_pages <= (uint64_t)available) return PW_OK;
     snprintf(context->reason, sizeof context->reason,
              "pin of a mapping of %" PRIu64 " pages: the host has %ld free; take another "
@@ -42,6 +42,7 @@ static int pin_missing(pw_strategy_context *context, uint64_t first_page, uint64
 static int pin_everything(pw_strategy_context *context, pw_strategy_cost *cost)
 {
     uint64_t page = 0, first_page, num_pages;
+    if (context->has_no_bytes) return PW_OK; /* of no process, which would have mappings */
     for (;; page = first_page + num_pages) {
         int code = pw_memory_next_private(context->memory, page, &first_page, &num_pages);
         if (code == PW_OK && first_page < page) { /* the pin joined it with the one before */

@@ -233,7 +233,9 @@ int pw_strategy_use_unchecked(pw_strategy_context *context, pw_span span, int ac
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (frames == MAP_FAILED) return pw_strategy_failed(context, PW_ERR_NOMEM, "pin", span);
     out->ni_address = (uintptr_t)frames + in_page;
-    return PW_OK;
+    if (!context->has_no_bytes) return PW_OK;
+    return pw_memory_set(context->memory, pw_page_of(out->ni_address), pw_span_num_pages(span),
+                         PW_PAGE_PRESENT);
 }
 
 void pw_strategy_end_astray(const pw_lease *lease)

@@ -64,7 +64,8 @@ typedef struct {
     /* Told, with its owner, of pages whose translations the NI must not keep; NULL: nobody is. */
     void (*unpinned)(void *owner, uint64_t first_page, uint64_t num_pages);
     void *owner;
-    bool advises; /* the driver is told of a message's destination when it is matched */
+    bool advises;      /* the driver is told of a message's destination when it is matched */
+    bool has_no_bytes; /* addresses are no memory of this process: nothing is read or written */
     pw_pinned pinned;
     pw_page_counts pinned_pages; /* which */
     pw_strategy_counters counters;
