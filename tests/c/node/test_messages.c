@@ -1,7 +1,6 @@
 /* The message layer by itself: which message a receive takes, where it lands, what goes through
  * when a receive is taken back. */
-#include "node/messages/messages.h"
-#include "tests/c/node/node_pair.h"
+#include "tests/c/node/message_nodes.h"
 
 #define EAGER_BYTES 64
 #define LONG_BYTES 100000
@@ -12,32 +11,12 @@ typedef struct {
     pw_messages messages[2];
 } fixture;
 
-static int arrived(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
-{
-    pw_arrival arrival;
-    assert(pw_messages_read(context, source, frame, frame_bytes, &arrival) == PW_OK);
-    return pw_messages_match(context, &arrival);
-}
-
-static int finished(void *context, pw_handle *handle)
-{
-    return pw_messages_finish(context, handle);
-}
-
 static fixture *open_fixture(void)
 {
     fixture *self = calloc(1, sizeof *self);
     assert(self);
     begin(&self->all, 2);
-    for (int i = 0; i < 2; i++) {
-        pw_messages *messages = &self->messages[i];
-        const pw_messages_host nobody = {.context = NULL};
-        assert(pw_messages_open(messages, self->all.nodes[i], &nobody, EAGER_BYTES, 0,
-                                sizeof(pw_operation)) == PW_OK);
-        pw_node_set_host(
-            self->all.nodes[i],
-            &(pw_node_host){.context = messages, .message = arrived, .finished = finished});
-    }
+    for (int i = 0; i < 2; i++) open_messages(&self->messages[i], self->all.nodes[i], EAGER_BYTES);
     return self;
 }
 

@@ -1,7 +1,6 @@
 /* Nodes without bytes: the same program on the model's memory, with bytes and without, gives every
  * time, every trace record and every counter alike, and touches no memory. */
-#include "node/messages/messages.h"
-#include "tests/c/node/node_pair.h"
+#include "tests/c/node/message_nodes.h"
 
 #define NUM_NODES 3
 #define REGION_BYTES (UINT64_C(1) << 20)
@@ -33,18 +32,6 @@ static uint64_t draw(program *self, uint64_t below)
     return (self->drawn >> 33) % below;
 }
 
-static int arrived(void *context, uint32_t source, const uint8_t *frame, uint32_t frame_bytes)
-{
-    pw_arrival arrival;
-    assert(pw_messages_read(context, source, frame, frame_bytes, &arrival) == PW_OK);
-    return pw_messages_match(context, &arrival);
-}
-
-static int finished(void *context, pw_handle *handle)
-{
-    return pw_messages_finish(context, handle);
-}
-
 static void impair(pw_ni *ni)
 {
     const pw_impairment_site rare = {.num = 1, .denom = 20, .seed = 3, .amount_ns = 5000};
@@ -61,19 +48,13 @@ static void impair(pw_ni *ni)
 static void open_program(program *self, const variant *of, bool has_no_bytes)
 {
     pw_sentence reason;
-    const pw_messages_host nobody = {.context = NULL};
     prepare(&self->all, NUM_NODES);
     assert(pw_node_config_of_texts(of->texts, &self->all.config, &reason) == PW_OK);
     self->all.opening = (pw_node_opening){.pdid = 1, .has_no_bytes = has_no_bytes};
     create(&self->all);
     self->drawn = 1;
     for (int i = 0; i < NUM_NODES; i++) {
-        pw_messages *messages = &self->messages[i];
-        assert(pw_messages_open(messages, self->all.nodes[i], &nobody, EAGER_BYTES, 0,
-                                sizeof(pw_operation)) == PW_OK);
-        pw_node_set_host(
-            self->all.nodes[i],
-            &(pw_node_host){.context = messages, .message = arrived, .finished = finished});
+        open_messages(&self->messages[i], self->all.nodes[i], EAGER_BYTES);
         assert(pw_ni_trace_start(pw_node_ni(self->all.nodes[i]), TRACE_RECORDS) == PW_OK);
         pw_ni_trace_detail(pw_node_ni(self->all.nodes[i]));
         if (of->is_impaired) impair(pw_node_ni(self->all.nodes[i]));
@@ -304,7 +285,7 @@ static void test_first_pages(void)
         assert(pw_memory_walk(pw_node_memory(all.nodes[0]), UINT64_C(1) << 30, 1, 1, &state) ==
                PW_OK);
         assert(state == (is_model ? PW_PAGE_PRESENT : PW_PAGE_ABSENT));
-        const pw_node_service service = {.message = arrived};
+        const pw_node_service service = {.message = message_arrived};
         assert(pw_node_set_service(all.nodes[0], &service, 64) == PW_ERR_INVALID);
         assert(strstr(pw_node_reason(all.nodes[0]), "without bytes"));
         end(&all);
