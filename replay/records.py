@@ -84,7 +84,7 @@ class Send(Record):
     region: int
     offset: int
     flags: int = 0
-    data: bytes = b""
+    data: int = 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -249,6 +249,8 @@ CLASSES: tuple[type[Record], ...] = (
 _LAYOUTS = {cls: _Layout(cls) for cls in CLASSES}
 _BY_OPCODE = {layout.cls.op: layout for layout in _LAYOUTS.values()}
 _TEXTS = (Name, Region)
+_MORE: dict[type[Record], int] = {Send: HAS_DATA, Receive: IGNORES}
+"""The flag with which one more number follows."""
 
 NAMES = {layout.cls.op: cls.__name__ for cls, layout in _LAYOUTS.items()}
 """Of all opcodes."""
@@ -294,9 +296,7 @@ def encode(record: Record) -> bytes:
         text = record.text.encode()
         return out + number(len(text)) + text
     if isinstance(record, Send) and record.flags & HAS_DATA:
-        if len(record.data) != record.num_bytes:
-            raise TraceError(f"a send of {record.num_bytes} bytes has data of {len(record.data)}")
-        return out + record.data
+        return out + number(record.data)
     if isinstance(record, Receive) and record.flags & IGNORES:
         return out + number(record.ignored)
     return out
@@ -364,20 +364,13 @@ def _read(layout: _Layout, data: bytes, pos: int) -> tuple[Record, int]:
     cls = layout.cls
     if cls is Receive:
         values[0] = values[0] - 1 if values[0] else None
-        if values[-1] & IGNORES:
-            ignored, pos = read_number(data, pos)
-            values.append(ignored)
-    elif cls is Send and values[-1] & HAS_DATA:
-        content, pos = _take(data, pos, values[4])
-        values.append(content)
+    if cls in _MORE and values[-1] & _MORE[cls]:
+        more, pos = read_number(data, pos)
+        values.append(more)
     elif cls in _TEXTS:
         length, pos = read_number(data, pos)
-        content, pos = _take(data, pos, length)
-        values.append(content.decode())
+        if length > len(data) - pos:
+            raise IndexError
+        values.append(data[pos : pos + length].decode())
+        pos += length
     return cls(*values), pos
-
-
-def _take(data: bytes, pos: int, length: int) -> tuple[bytes, int]:
-    if length > len(data) - pos:
-        raise IndexError
-    return data[pos : pos + length], pos + length
