@@ -374,3 +374,27 @@ def _read(layout: _Layout, data: bytes, pos: int) -> tuple[Record, int]:
         values.append(data[pos : pos + length].decode())
         pos += length
     return cls(*values), pos
+
+
+_FLAG_NAMES: dict[type[Record], dict[int, str]] = {
+    Send: {SYNCHRONOUS: "synchronous", HAS_DATA: "has-data", WAS_EAGER: "was-eager"},
+    Receive: {UNSIZED: "unsized", IGNORES: "ignores", MULTI: "multi"},
+    Take: {UNSIZED: "unsized", IGNORES: "ignores", MULTI: "multi"},
+    Found: {WAITED: "waited", TAKEN: "taken"},
+}
+
+
+def flag_names(record: Record) -> list[str]:
+    """Of the flags that a record has; of an unknown one its number."""
+    left = getattr(record, "flags", 0)
+    found = []
+    for flag, name in _FLAG_NAMES.get(type(record), {}).items():
+        if left & flag:
+            found.append(name)
+            left &= ~flag
+    return [*found, *([f"flags={left:#x}"] if left else [])]
+
+
+def unknown_flags(record: Record) -> int:
+    """Flags of a record that this version does not know."""
+    return getattr(record, "flags", 0) & ~sum(_FLAG_NAMES.get(type(record), {}))

@@ -121,17 +121,19 @@ class Reader:
 
     def records(self, rank: int) -> Iterator[Record]:
         """What a rank did, in its order."""
-        for chunk in self._stream(rank, OPS):
+        for chunk in self.chunks_of(rank, OPS):
+            raw = self.raw(chunk)
             try:
-                yield from decode(self.raw(chunk))
+                yield from decode(raw)
             except TraceError as error:
                 raise self._wrong(chunk, error) from None
 
     def numbers(self, rank: int, kind: int) -> Iterator[int]:
         """Those of MATCHES, TIMES or REGIONS."""
-        for chunk in self._stream(rank, kind):
+        for chunk in self.chunks_of(rank, kind):
+            raw = self.raw(chunk)
             try:
-                yield from read_numbers(self.raw(chunk))
+                yield from read_numbers(raw)
             except TraceError as error:
                 raise self._wrong(chunk, error) from None
 
@@ -149,7 +151,7 @@ class Reader:
 
     def stream(self, rank: int, kind: int) -> Iterator[bytes]:
         """Raw bytes of a stream, chunk by chunk."""
-        return map(self.raw, self._stream(rank, kind))
+        return map(self.raw, self.chunks_of(rank, kind))
 
     def raw(self, chunk: Chunk) -> bytes:
         """What is in a chunk, checked and unpacked; raises TraceError."""
@@ -179,7 +181,8 @@ class Reader:
             raise self._error(f"{chunk} holds {len(raw)} bytes instead of {chunk.raw_bytes}")
         return raw
 
-    def _stream(self, rank: int, kind: int) -> Iterator[Chunk]:
+    def chunks_of(self, rank: int, kind: int) -> Iterator[Chunk]:
+        """Those of a stream, in its order; raises TraceError where one is missing."""
         for idx, chunk in enumerate(self._streams.get((rank, kind), ())):
             if chunk.sequence != idx:
                 raise self._error(f"{chunk} is not the next: chunk {idx} is missing")
@@ -417,7 +420,7 @@ def _copy_part(reader: Reader, rank: int, writer: Writer) -> list[str]:
             continue
         for owner in owners:
             try:
-                for chunk in reader._stream(owner, kind):
+                for chunk in reader.chunks_of(owner, kind):
                     writer.add(rank, kind, reader.raw(chunk), chunk.num_records)
             except TraceError as error:
                 told.append(f"{error}; {name} of rank {rank} ends before it")

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from pagewire.cli.commands import check_commands, run_commands, sockets  # noqa: F401  fill app
+from pagewire.cli.commands import check_commands, run_commands, sockets, trace  # noqa: F401  fill app
 from pagewire.cli.commands.application import app
 from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.launch import options

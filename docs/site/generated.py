@@ -20,6 +20,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
+from typing import Any
 from unittest import mock
 
 from docutils import nodes
@@ -102,10 +103,10 @@ def printed(words: Sequence[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def command_names() -> list[str]:
+def command_names(group: Any = commands.app) -> list[str]:
     return [
         each.name or (each.callback.__name__ if each.callback else "")
-        for each in commands.app.registered_commands
+        for each in group.registered_commands
     ]
 
 
@@ -115,6 +116,10 @@ def helps() -> str:
         # The help of `test` is pytest's, pages of it.
         text = inspect.getdoc(commands.test) if name == "test" else help_of([name])
         parts.append(f"## pagewire {name}\n\n```text\n{text}\n```")
+    for group in commands.app.registered_groups:
+        for inner in command_names(group.typer_instance):
+            text = help_of([str(group.name), inner])
+            parts.append(f"## pagewire {group.name} {inner}\n\n```text\n{text}\n```")
     return "\n\n".join(parts)
 
 

@@ -1,0 +1,180 @@
+"""A rank's records one after the other, with what they refer to: operations, matches, calls."""
+
+from collections.abc import Iterator
+
+from pagewire.replay.records import (
+    MULTI,
+    TAKEN,
+    WAS_EAGER,
+    Call,
+    Cancel,
+    Done,
+    End,
+    Enter,
+    Found,
+    Leave,
+    Left,
+    Name,
+    Part,
+    Receive,
+    Record,
+    Region,
+    Send,
+    Take,
+    Told,
+    TraceError,
+)
+from pagewire.replay.trace import MATCHES, Reader
+
+OPERATIONS = (Send, Receive, Found, Take, Part)
+"""What begins one."""
+
+
+class Walk:
+    """Iterate over it once: (number of the record, record).
+
+    Behind each record: `pending`, the operations under way by their number; `meant`, the one that
+    the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
+    takes, None where nobody knows; `matched`: False when it is from any source and took none;
+    `names`, `depth` of calls, and `phases` that are open. What cannot be is told in `wrong`, a
+    sentence each.
+    """
+
+    def __init__(self, reader: Reader, rank: int) -> None:
+        self.rank = rank
+        self.pending: dict[int, tuple[int, Record]] = {}
+        self.meant: tuple[int, Record] | None = None
+        self.origin: tuple[int, int] | None = None
+        self.matched = True
+        self.names: dict[int, str] = {}
+        self.phases: list[str] = []
+        self.num_operations = 0
+        self.num_calls = 0
+        self.num_wildcards = 0
+        self.depth = 0
+        self.has_ended = False
+        self.wrong: list[str] = []
+        self._reader = reader
+        self._matches = reader.numbers(rank, MATCHES)
+        self._origins: dict[int, tuple[tuple[int, int] | None, bool]] = {}
+        """Of receives under way."""
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        for idx, record in enumerate(self._reader.records(self.rank)):
+            if self.has_ended:
+                self._say(idx, record, "stands behind the END")
+                return
+            self._step(idx, record)
+            yield idx, record
+
+    def _step(self, idx: int, record: Record) -> None:
+        self.meant = None
+        if isinstance(record, OPERATIONS):
+            self._begin(idx, record)
+        elif isinstance(record, (Done, Told, Cancel)):
+            self._finish(idx, record)
+        elif isinstance(record, (Call, Enter)):
+            self.depth += 1
+            if isinstance(record, Call):
+                self.num_calls += 1
+                if record.name_idx not in self.names:
+                    self._say(idx, record, f"has name {record.name_idx}, which no NAME gives")
+        elif isinstance(record, Leave):
+            self.depth -= 1
+            if self.depth < 0:
+                self._say(idx, record, "leaves no call")
+                self.depth = 0
+        elif isinstance(record, Name):
+            self.names[record.idx] = record.text
+        elif isinstance(record, Region):
+            self.phases.append(record.text)
+        elif isinstance(record, Left):
+            if self.phases:
+                self.phases.pop()
+            else:
+                self._say(idx, record, "ends no phase")
+        elif isinstance(record, End):
+            self.has_ended = True
+
+    def _begin(self, idx: int, record: Record) -> None:
+        number = self.num_operations
+        if isinstance(record, (Take, Part)):
+            self._refer(idx, record, record.operation)
+        else:
+            self.meant = idx, record
+        self.num_operations = number + 1
+        if isinstance(record, Send):
+            self._check_peer(idx, record, record.peer)
+            if not record.flags & WAS_EAGER:
+                self.pending[number] = idx, record
+        elif isinstance(record, Receive):
+            self.pending[number] = idx, record
+            self.origin, self.matched = None, True
+            if record.peer is not None:
+                self.origin = record.peer, record.source
+                self._check_peer(idx, record, record.peer)
+            elif not record.flags & MULTI:
+                self._match(idx, record)
+            self._origins[number] = self.origin, self.matched
+        elif isinstance(record, Found):
+            self._check_peer(idx, record, record.peer)
+            if record.flags & TAKEN:
+                self.pending[number] = idx, record
+        elif isinstance(record, Part):
+            self._check_peer(idx, record, record.peer)
+        else:  # a TAKE is waited for as a receive is
+            self.pending[number] = idx, record
+
+    def _match(self, idx: int, record: Receive) -> None:
+        """Whom a receive from any source took a message from."""
+        self.num_wildcards += 1
+        try:
+            peer, source = next(self._matches), next(self._matches)
+        except StopIteration:
+            return
+        self.matched = bool(peer)
+        if peer:
+            self.origin = peer - 1, source
+            self._check_peer(idx, record, peer - 1)
+
+    def _finish(self, idx: int, record: Done | Told | Cancel) -> None:
+        number = self._refer(idx, record, record.operation)
+        if number is not None:
+            self.pending.pop(number, None)
+            self.origin, self.matched = self._origins.pop(number, (None, True))
+
+    def _refer(self, idx: int, record: Record, back: int) -> int | None:
+        """The number of the operation that a record names, which must be under way."""
+        number = self.num_operations - 1 - back
+        if number < 0:
+            self._say(idx, record, f"names operation -{back + 1} of {self.num_operations}")
+            return None
+        self.meant = self.pending.get(number)
+        if self.meant is None:
+            self._say(idx, record, f"names operation {number}, which is not under way")
+        if isinstance(record, Take):
+            self.pending.pop(number, None)
+        return number
+
+    def _check_peer(self, idx: int, record: Record, peer: int) -> None:
+        if peer >= self._reader.num_ranks:
+            text = f"has peer {peer}, and the trace {self._reader.num_ranks} ranks"
+            self._say(idx, record, text)
+
+    def _say(self, idx: int, record: Record, text: str) -> None:
+        name = type(record).__name__.upper()
+        self.wrong.append(f"rank {self.rank}: record {idx}: {name} {text}")
+
+
+def describe_operation(record: Record) -> str:
+    """What an operation is, in a sentence about it."""
+    if isinstance(record, Send):
+        return f"SEND to rank {record.peer} ({record.num_bytes} bytes, tag {record.tag})"
+    if isinstance(record, Receive):
+        source = "any rank" if record.peer is None else f"rank {record.peer}"
+        return f"RECEIVE from {source} ({record.num_bytes} bytes, tag {record.tag})"
+    if isinstance(record, Found):
+        return f"FOUND of rank {record.peer} (tag {record.tag})"
+    if isinstance(record, Take):
+        return f"TAKE ({record.num_bytes} bytes)"
+    raise TraceError(f"{record} is no operation")
