@@ -523,6 +523,7 @@ static uint32_t dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, 
     while (num_bytes && !ni->decision_wanted) {
         const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
         bool delimited = is_delimited(header, num_bytes);
+        ni->num_events++;
         if (delimited && header->kind == PW_FRAME_BLOCK && header->flags & PW_FLAG_PAIR) {
             uint32_t pair_bytes = take_pair(ni, source, data, num_bytes);
             data += pair_bytes;

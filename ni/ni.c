@@ -352,6 +352,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
            !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns && !fault_waits(ni) &&
            pw_event_queue_pop(ni->events, &event)) {
+        ni->num_events++;
         if (event.kind == PW_EVENT_DEPARTURE) {
             pw_network_let_go(ni, &event);
             continue;
@@ -379,6 +380,8 @@ int64_t pw_ni_next_ns(const pw_ni *ni)
                  next_ns > ni->copy_answer_ns || ni->firmware.lookahead_full;
     return waits ? PW_NEVER : next_ns;
 }
+
+uint64_t pw_ni_num_events(const pw_ni *ni) { return ni->num_events; }
 
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
 {

@@ -146,6 +146,8 @@ int pw_ni_register(pw_ni *ni, uint64_t address, uint64_t num_bytes, uint32_t rig
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max);
 /* Time of the next event that can be run, INT64_MAX when a frame must arrive first. */
 int64_t pw_ni_next_ns(const pw_ni *ni);
+/* Events that were run and frames that came, so far: what the speed of a host is told in. */
+uint64_t pw_ni_num_events(const pw_ni *ni);
 /* 1 and *out when a burst waits to be sent, else 0. */
 int pw_ni_tx_burst(pw_ni *ni, pw_burst *out);
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data);

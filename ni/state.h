@@ -166,6 +166,7 @@ struct pw_ni {
     pw_queue host_events; /* in the order in which they came up */
     pw_pool host_event_pool;
     uint32_t num_host_events;
+    uint64_t num_events; /* run so far, and frames handled */
     int32_t failure; /* PW_ERR_* of the host's own that cost a frame or an event: nothing goes on */
     pw_actions actions; /* of the event under way */
     uint32_t next_action;

@@ -70,6 +70,9 @@ struct pw_wire {
 /* cdef begin */
 /* wires[i] becomes that of node i; each is closed by itself. PW_ERR_INVALID: no nodes. */
 int pw_wire_join(uint32_t num_nodes, pw_wire **wires);
+/* From now on `sent` is called behind each burst for a node that any of the joined wires sends; it
+ * must not send. */
+void pw_wire_watch(pw_wire *wire, void (*sent)(void *context, uint32_t node), void *context);
 /* cdef end */
 
 #endif

@@ -21,6 +21,8 @@ typedef struct {
 
 struct join {
     uint32_t num_nodes, num_open;
+    void (*sent)(void *context, uint32_t node); /* NULL: nobody watches */
+    void *context;
     pw_pool pool;
     end ends[];
 };
@@ -49,6 +51,7 @@ static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_
     pw_queue_append(&joined->ends[peer].inbox, burst);
     self->num_pending++;
     *is_free = false;
+    if (joined->sent) joined->sent(joined->context, peer);
     return PW_OK;
 }
 
@@ -99,7 +102,7 @@ static void close_end(pw_wire *wire)
     end *self = (end *)(void *)wire;
     join *joined = self->joined;
     self->is_open = false;
-    for (uint32_t node = 0; node < joined->num_nodes; node++)
+    for (uint32_t node = 0; self->num_pending && node < joined->num_nodes; node++)
         forget_sent(joined, &joined->ends[node].inbox, wire->node);
     for (entry *burst; (burst = pw_queue_take(&self->inbox));) leave(joined, burst);
     for (entry *burst; (burst = pw_queue_take(&self->left));) pw_pool_give(&joined->pool, burst);
@@ -131,4 +134,11 @@ int pw_wire_join(uint32_t num_nodes, pw_wire **wires)
         wires[node] = &self->wire;
     }
     return PW_OK;
+}
+
+void pw_wire_watch(pw_wire *wire, void (*sent)(void *context, uint32_t node), void *context)
+{
+    join *joined = ((end *)(void *)wire)->joined;
+    joined->sent = sent;
+    joined->context = context;
 }

@@ -65,9 +65,30 @@ static void test_a_close_leaves_nobody_with_a_buffer_of_its_node(void)
     assert(pw_wire_join(0, wires) == PW_ERR_INVALID);
 }
 
+static void note(void *context, uint32_t node)
+{
+    uint32_t *told = context;
+    told[node]++;
+}
+
+static void test_who_watches_is_told_of_each_burst(void)
+{
+    pw_wire *wires[2];
+    uint8_t data[2];
+    uint32_t told[2] = {0, 0};
+    assert(pw_wire_join(2, wires) == PW_OK);
+    pw_wire_watch(wires[0], note, told);
+    send_one(wires[0], 1, &data[0], 1);
+    send_one(wires[1], 0, &data[1], 1);
+    send_one(wires[1], 0, &data[1], 1);
+    assert(told[0] == 2 && told[1] == 1);
+    for (int i = 0; i < 2; i++) wires[i]->ops->close(wires[i]);
+}
+
 int main(void)
 {
     test_bursts_keep_their_order_and_go_back_when_taken();
     test_a_close_leaves_nobody_with_a_buffer_of_its_node();
+    test_who_watches_is_told_of_each_burst();
     return 0;
 }

@@ -1,0 +1,45 @@
+/* Many nodes in one process, each with the program of its rank, in one order of virtual time. A
+ * heap holds those that can go on by (time, node): a program that runs at its clock, one that waits
+ * at once when a burst for its node is here. Bursts are handed over by pointer. What comes out
+ * depends on the programs and the settings alone. A step costs O(log nodes). One thread. */
+#ifndef PW_REPLAY_MANY_H
+#define PW_REPLAY_MANY_H
+#include "node/settings/config.h"
+#include "replay/program.h"
+
+/* cdef begin */
+typedef struct pw_many pw_many;
+
+#define PW_REPLAY_FREELY 1   /* receives from any source take what is there */
+#define PW_REPLAY_VERIFIES 2 /* every recorded time must come out */
+
+typedef struct {
+    uint64_t steps;   /* of the heap */
+    uint64_t records; /* of programs */
+    uint64_t events;  /* of NIs: see pw_ni_num_events */
+    uint32_t ended;   /* programs */
+    uint32_t failed;  /* rank of what pw_many_run failed with */
+} pw_many_counts;
+
+/* PW_ERR_INVALID: no nodes, or more than PW_NODES_MAX. */
+int pw_many_create(uint32_t num_nodes, pw_many **out);
+void pw_many_destroy(pw_many *many);
+/* Make one of the nodes and the program of its rank, in any order, each once. The opening's host
+ * has what Python is asked; its context is not used. flags: PW_REPLAY_*. A code with the reason;
+ * the rest of the nodes may then only be destroyed. */
+int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
+                 const pw_node_opening *opening, const pw_chunk_source *source, uint32_t flags,
+                 pw_sentence *reason);
+/* All are open: go on for so many steps. 1: there are more; 0: nothing can go on, and all programs
+ * have ended unless counts.ended says else; or a code with a reason. */
+int pw_many_run(pw_many *many, uint64_t max_steps);
+const char *pw_many_reason(const pw_many *many);
+void pw_many_read_counts(const pw_many *many, pw_many_counts *out);
+/* Of a rank: see program.h. */
+pw_node *pw_many_node(const pw_many *many, uint32_t node);
+void pw_many_place(const pw_many *many, uint32_t node, pw_program_place *out);
+void pw_many_difference(const pw_many *many, uint32_t node, pw_program_difference *out);
+uint32_t pw_many_unmatched(const pw_many *many, uint32_t node, pw_program_unmatched *out,
+                           uint32_t capacity);
+/* cdef end */
+#endif

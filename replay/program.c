@@ -1,0 +1,873 @@
+#include "replay/program.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "native/array.h"
+#include "native/frames.h"
+#include "native/status.h"
+#include "node/report/program_regions.h"
+#include "replay/operations.h"
+
+typedef unsigned long long printed;
+
+#define FIRST_CAPACITY 16
+#define REGION_SHIFT 40                     /* bytes of a region whose base is not told */
+#define REGIONS_MAX (UINT64_C(1) << 22)     /* the same: their addresses fit */
+#define SPAN_MAX_BYTES (UINT64_C(1) << 36)  /* of a buffer, or of pages at a time */
+#define ADDRESS_END (UINT64_C(1) << 63)     /* of all that a trace may name */
+#define TIME_MAX_NS (PW_FRAME_TIME_MAX / 4) /* 18 years: sums stay in range */
+#define DEPTH_MAX 1024                      /* of calls within calls */
+#define NOBODY (PW_ANY_NODE - 1)            /* a peer that never sends */
+
+typedef struct {
+    uint64_t region, base;
+} region_base;
+
+struct pw_program {
+    pw_node *node;
+    pw_clock *clock;
+    pw_messages messages;
+    pw_reader ops, matches, times;
+    bool matches_freely, verifies, is_cut;
+    uint32_t waits;         /* PW_PROGRAM_* */
+    pw_record wanted;       /* at which it waits */
+    pw_numbered *operation; /* for which it waits */
+    pw_numbers numbers;
+    uint64_t num_operations;
+    pw_operation_list exposed; /* sends of this call that were eager when recorded, by companion */
+    region_base *bases;
+    uint32_t num_bases, bases_capacity;
+    int32_t *calls; /* by the index of a name: that of the call, or a code */
+    uint32_t num_names, names_capacity;
+    uint64_t num_calls, num_lost;
+    char lost[PW_CALL_NAME_BYTES];
+    uint64_t recorded_ns; /* the last recorded time; sums wrap around in a malformed trace */
+    pw_program_difference difference;
+    pw_sentence reason;
+};
+
+/* ---- what is wrong */
+
+static const char *call_name(const pw_program *program)
+{
+    const pw_call_counts *counts = pw_node_calls(program->node);
+    return counts->num_calls ? counts->call[counts->current].name : "";
+}
+
+static void name_record(pw_program *program)
+{
+    pw_sentence_clear(&program->reason);
+    pw_sentence_add(&program->reason, "rank %u, record %llu (%s): ", program->ops.rank,
+                    (printed)(program->ops.num_read - 1),
+                    *call_name(program) ? call_name(program) : "before the first call");
+}
+
+__attribute__((format(printf, 2, 3))) static int refuse(pw_program *program, const char *format,
+                                                        ...)
+{
+    va_list arguments;
+    name_record(program);
+    va_start(arguments, format);
+    pw_sentence_add_list(&program->reason, format, arguments);
+    va_end(arguments);
+    return PW_ERR_MALFORMED;
+}
+
+/* The code of a call of the node's, of which it has said why. */
+static int of_node(pw_program *program, int code)
+{
+    if (code >= 0 || program->reason.length) return code;
+    const char *why = pw_node_reason(program->node);
+    name_record(program);
+    pw_sentence_add(&program->reason, "%s", *why ? why : pw_status_text(code));
+    return code;
+}
+
+static int of_reader(pw_program *program, const pw_reader *reader, int code)
+{
+    if (code < 0) program->reason = reader->reason;
+    return code;
+}
+
+/* ---- addresses */
+
+static int base_of(pw_program *program, uint64_t region, uint64_t *out)
+{
+    const region_base *bases = program->bases;
+    if (region < program->num_bases && bases[region].region == region) {
+        *out = bases[region].base;
+        return PW_OK;
+    }
+    for (uint32_t i = 0; i < program->num_bases; i++)
+        if (bases[i].region == region) {
+            *out = bases[i].base;
+            return PW_OK;
+        }
+    if (region >= REGIONS_MAX)
+        return refuse(program, "region %llu: without a base address they go to %llu",
+                      (printed)region, (printed)REGIONS_MAX - 1);
+    *out = (region + 1) << REGION_SHIFT;
+    return PW_OK;
+}
+
+static int read_bases(pw_program *program, pw_reader *reader)
+{
+    uint64_t region, base;
+    int code;
+    while ((code = pw_reader_number(reader, &region)) > 0) {
+        code = pw_reader_number(reader, &base);
+        if (code == 0) return refuse(program, "region %llu has no base address", (printed)region);
+        if (code < 0) break;
+        if (PW_ARRAY_MAKE_ROOM(program->bases, program->num_bases, program->bases_capacity,
+                               FIRST_CAPACITY) < 0)
+            return PW_ERR_NOMEM;
+        program->bases[program->num_bases++] = (region_base){region, base};
+    }
+    return of_reader(program, reader, code);
+}
+
+static int address_of(pw_program *program, const pw_record *record, uint64_t *out)
+{
+    uint64_t base = 0;
+    const int code = base_of(program, record->region, &base);
+    if (code < 0) return code;
+    *out = base + (uint64_t)record->offset;
+    if (*out < ADDRESS_END && record->bytes <= SPAN_MAX_BYTES) return PW_OK;
+    return refuse(program,
+                  "a buffer of %llu bytes at region %llu, offset %lld: allowed are %llu bytes "
+                  "below address %#llx",
+                  (printed)record->bytes, (printed)record->region, (long long)record->offset,
+                  (printed)SPAN_MAX_BYTES, (printed)ADDRESS_END);
+}
+
+static int pages_of(pw_program *program, const pw_record *record, uint64_t *out)
+{
+    uint64_t base = 0;
+    const int code = base_of(program, record->region, &base);
+    if (code < 0) return code;
+    *out = pw_page_of(base) + (uint64_t)record->offset;
+    if (*out < pw_page_of(ADDRESS_END) && record->count <= pw_page_of(SPAN_MAX_BYTES)) return PW_OK;
+    return refuse(
+        program, "%llu pages at region %llu, page %lld: allowed are %llu pages below address %#llx",
+        (printed)record->count, (printed)record->region, (long long)record->offset,
+        (printed)pw_page_of(SPAN_MAX_BYTES), (printed)ADDRESS_END);
+}
+
+/* ---- operations by their numbers */
+
+static int new_operation(pw_program *program, pw_numbered **out)
+{
+    *out = (pw_numbered *)pw_operation_new(&program->messages, PW_OPERATION_RECEIVE);
+    return *out ? PW_OK : PW_ERR_NOMEM;
+}
+
+/* It has a number now. */
+static int number(pw_program *program, pw_numbered *operation)
+{
+    return pw_numbers_add(&program->numbers, operation, program->num_operations++);
+}
+
+static int refuse_number(pw_program *program, const pw_record *record)
+{
+    return refuse(program, "operation %llu before the latest: %llu were posted",
+                  (printed)record->operation, (printed)program->num_operations);
+}
+
+/* The operation that a record names; *out NULL: it is over, and nobody asks for it any more. */
+static int find(pw_program *program, const pw_record *record, pw_numbered **out)
+{
+    *out = NULL;
+    if (record->operation >= program->num_operations) return refuse_number(program, record);
+    *out = pw_numbers_find(&program->numbers, program->num_operations - 1 - record->operation);
+    return PW_OK;
+}
+
+static void forget(pw_program *program, pw_numbered *operation)
+{
+    pw_numbers_remove(&program->numbers, operation);
+    pw_operation_free(&program->messages, &operation->base);
+}
+
+static int failed(pw_program *program, const pw_operation *operation)
+{
+    name_record(program);
+    pw_sentence_add(&program->reason, "a %s of %llu bytes with rank %u has failed: %s",
+                    operation->kind == PW_OPERATION_SEND ? "send" : "receive",
+                    (printed)operation->message_bytes, operation->peer,
+                    pw_status_text(operation->error));
+    return PW_ERR_UNRECOVERABLE;
+}
+
+/* ---- what the node tells */
+
+static int message_arrived(void *context, uint32_t source, const uint8_t *frame,
+                           uint32_t frame_bytes)
+{
+    pw_messages *messages = &((pw_program *)context)->messages;
+    pw_arrival arrival;
+    const int code = pw_messages_read(messages, source, frame, frame_bytes, &arrival);
+    return code < 0 ? code : pw_messages_match(messages, &arrival);
+}
+
+static int handle_finished(void *context, pw_handle *handle)
+{
+    return pw_messages_finish(&((pw_program *)context)->messages, handle);
+}
+
+/* A part of a receive of several messages. */
+static pw_numbered *new_part(pw_program *program, pw_numbered *whole, uint64_t message_bytes)
+{
+    pw_operation *from = &whole->base;
+    pw_numbered *part, **last = &whole->parts;
+    if (new_operation(program, &part) < 0) return NULL;
+    part->base.posted_ns = from->posted_ns;
+    part->base.address = from->address;
+    part->base.capacity_bytes =
+        message_bytes < from->capacity_bytes ? message_bytes : from->capacity_bytes;
+    from->address += part->base.capacity_bytes;
+    from->capacity_bytes -= part->base.capacity_bytes;
+    if (!from->capacity_bytes) {
+        pw_operation_unlink(from);
+        from->complete_ns = program->clock->now_ns;
+        from->done = 1;
+    }
+    while (*last) last = &(*last)->sibling;
+    *last = part;
+    return part;
+}
+
+static pw_operation *matched(void *context, pw_operation *receive, uint64_t message_bytes)
+{
+    pw_program *program = context;
+    if (!receive->is_multi) return receive;
+    pw_numbered *part = new_part(program, (pw_numbered *)receive, message_bytes);
+    if (!part || pw_operation_acquire(&program->messages, &part->base) < 0) return NULL;
+    return &part->base;
+}
+
+/* ---- calls and time */
+
+/* Is the clock where it was recorded? */
+static int check_time(pw_program *program, bool is_end)
+{
+    uint64_t change;
+    if (!program->verifies) return PW_OK;
+    const int code = pw_reader_number(&program->times, &change);
+    if (code <= 0) return of_reader(program, &program->times, code);
+    program->recorded_ns += (uint64_t)pw_zigzag(change);
+    if (program->recorded_ns == (uint64_t)program->clock->now_ns) return PW_OK;
+    pw_program_difference *out = &program->difference;
+    *out = (pw_program_difference){.call = program->num_calls - !is_end,
+                                   .recorded_ns = (int64_t)program->recorded_ns,
+                                   .replayed_ns = program->clock->now_ns,
+                                   .is_there = 1,
+                                   .is_end = is_end};
+    memcpy(out->name, call_name(program), strlen(call_name(program)));
+    name_record(program);
+    pw_sentence_add(&program->reason, "recorded %lld ns, replayed %lld ns",
+                    (long long)out->recorded_ns, (long long)out->replayed_ns);
+    return PW_ERR_UNRECOVERABLE;
+}
+
+static int take_name(pw_program *program, const pw_record *record)
+{
+    char name[PW_CALL_NAME_BYTES] = "";
+    if (record->idx != program->num_names)
+        return refuse(program, "name %llu, expected is %u", (printed)record->idx,
+                      program->num_names);
+    if (PW_ARRAY_MAKE_ROOM(program->calls, program->num_names, program->names_capacity,
+                           FIRST_CAPACITY) < 0)
+        return PW_ERR_NOMEM;
+    const uint32_t num_bytes =
+        record->text_bytes < sizeof name ? record->text_bytes : (uint32_t)sizeof name - 1;
+    memcpy(name, record->text, num_bytes);
+    program->calls[program->num_names++] = pw_call_index(pw_node_calls(program->node), name);
+    return PW_OK;
+}
+
+static int enter(pw_program *program, const pw_record *record)
+{
+    if (program->clock->depth >= DEPTH_MAX)
+        return refuse(program, "%d calls within calls: allowed is %d", DEPTH_MAX + 1, DEPTH_MAX);
+    if (record->opcode == PW_OP_CALL) {
+        if (record->idx >= program->num_names)
+            return refuse(program, "call %llu: %u have names", (printed)record->idx,
+                          program->num_names);
+        const int32_t call = program->calls[record->idx];
+        if (call < 0)
+            return refuse(program, "call %llu: its name is empty, or there are more than %u names",
+                          (printed)record->idx, PW_CALLS_MAX);
+        pw_call_begin(pw_node_calls(program->node), (uint32_t)call);
+    }
+    pw_clock_enter(program->clock, record->opcode == PW_OP_CALL);
+    return PW_OK;
+}
+
+static int leave(pw_program *program, const pw_record *record)
+{
+    (void)record;
+    if (program->clock->depth == 0) return refuse(program, "a call ends that has not begun");
+    if (program->clock->depth == 1 && program->exposed.head) {
+        program->waits = PW_PROGRAM_WAITS_EXPOSED;
+        return PW_OK;
+    }
+    pw_clock_leave(program->clock);
+    program->num_calls++;
+    return check_time(program, false);
+}
+
+/* Everything that a duration is added to stays in range, now and when it is scaled. */
+static int check_duration(pw_program *program, int64_t duration_ns)
+{
+    const pw_clock *clock = program->clock;
+    if (duration_ns <= TIME_MAX_NS - clock->declared_ns && duration_ns >= -clock->now_ns)
+        return PW_OK;
+    return refuse(program, "%lld ns: the clock goes from 0 to %lld", (long long)duration_ns,
+                  (long long)TIME_MAX_NS);
+}
+
+static int pass_time(pw_program *program, const pw_record *record)
+{
+    pw_clock *clock = program->clock;
+    if (record->opcode != PW_OP_PASS && record->duration_ns < 0)
+        return refuse(program, "a duration above %lld ns", (long long)INT64_MAX);
+    const int code = check_duration(program, record->duration_ns);
+    if (code < 0) return code;
+    switch (record->opcode) {
+    case PW_OP_COMPUTE: pw_clock_declare(clock, record->duration_ns); break;
+    case PW_OP_SLEEP: pw_clock_sleep(clock, record->duration_ns); break;
+    case PW_OP_PASS: clock->now_ns += record->duration_ns; break;
+    default: /* calls in vain */
+        pw_clock_enter(clock, false);
+        clock->now_ns += record->duration_ns;
+        pw_clock_leave(clock);
+    }
+    return PW_OK;
+}
+
+static int read_clock(pw_program *program, const pw_record *record)
+{
+    (void)record;
+    pw_clock_read(program->clock);
+    return PW_OK;
+}
+
+static int meet(pw_program *program, const pw_record *record)
+{
+    program->wanted = *record;
+    program->waits = PW_PROGRAM_WAITS_GROUP;
+    return PW_OK;
+}
+
+void pw_program_meet(pw_program *program, int64_t time_ns)
+{
+    program->clock->now_ns = pw_later(program->clock->now_ns, time_ns);
+    program->waits = PW_PROGRAM_RUNS;
+}
+
+static int end(pw_program *program, const pw_record *record)
+{
+    (void)record;
+    program->waits = PW_PROGRAM_DRAINS;
+    return check_time(program, true);
+}
+
+/* ---- messages */
+
+static int check_peer(pw_program *program, uint64_t peer, uint64_t source)
+{
+    const uint32_t num_nodes = pw_node_count(program->node);
+    if (peer < num_nodes && source <= UINT32_MAX) return PW_OK;
+    return refuse(program, "rank %llu, source %llu: there are ranks 0 to %u", (printed)peer,
+                  (printed)source, num_nodes - 1);
+}
+
+static int send_exposed(pw_program *program, const pw_record *record, uint64_t address,
+                        const pw_message_header *header)
+{
+    pw_numbered *send;
+    if (new_operation(program, &send) < 0) return PW_ERR_NOMEM;
+    pw_operation *base = &send->base;
+    base->kind = PW_OPERATION_SEND;
+    base->peer = (uint32_t)record->peer;
+    base->tag = record->tag;
+    base->address = address;
+    base->num_bytes = base->capacity_bytes = base->message_bytes = record->bytes;
+    int code = pw_messages_send_exposed(&program->messages, base, header);
+    if (code < 0) return of_node(program, code);
+    if (!(record->flags & PW_SEND_WAS_EAGER)) return number(program, send);
+    program->num_operations++;
+    if (program->exposed.tail) program->exposed.tail->companion = base;
+    else program->exposed.head = base;
+    program->exposed.tail = base;
+    return PW_OK;
+}
+
+static int post_send(pw_program *program, const pw_record *record)
+{
+    uint64_t address = 0;
+    int code = check_peer(program, record->peer, record->source);
+    if (code == PW_OK) code = address_of(program, record, &address);
+    if (code < 0) return code;
+    const pw_message_header header = {.context = record->context,
+                                      .tag = record->tag,
+                                      .data = record->data,
+                                      .source = (uint32_t)record->source,
+                                      .has_data = (record->flags & PW_SEND_HAS_DATA) != 0};
+    pw_call_counts *counts = pw_node_calls(program->node);
+    counts->call[counts->current].bytes += record->bytes;
+    if (record->bytes > program->messages.eager_limit_bytes || record->flags & PW_SEND_SYNCHRONOUS)
+        return send_exposed(program, record, address, &header);
+    program->num_operations++;
+    return of_node(program, pw_messages_send_eager(&program->messages, (uint32_t)record->peer,
+                                                   address, record->bytes, &header));
+}
+
+/* Whose message a receive from any source takes. */
+static int read_match(pw_program *program, pw_operation *receive)
+{
+    uint64_t peer, source;
+    int code = pw_reader_number(&program->matches, &peer);
+    if (code > 0) code = pw_reader_number(&program->matches, &source);
+    if (code < 0) return of_reader(program, &program->matches, code);
+    if (program->matches_freely) return PW_OK;
+    receive->peer = NOBODY;
+    if (code == 0 || peer == 0) return PW_OK; /* of a run that was killed, or none */
+    code = check_peer(program, peer - 1, source);
+    receive->peer = (uint32_t)(peer - 1);
+    receive->source = (uint32_t)source;
+    return code;
+}
+
+/* Which message it wants. */
+static int want(pw_program *program, const pw_record *record, pw_operation *receive)
+{
+    receive->context = record->context;
+    receive->tag = record->tag;
+    receive->ignore = record->ignore;
+    receive->is_multi = (record->flags & PW_RECEIVE_MULTI) != 0;
+    receive->peer = PW_ANY_NODE;
+    if (record->peer == 0) return receive->is_multi ? PW_OK : read_match(program, receive);
+    const int code = check_peer(program, record->peer - 1, record->source);
+    receive->peer = (uint32_t)(record->peer - 1);
+    receive->source = (uint32_t)record->source;
+    return code;
+}
+
+/* A receive with its buffer; the strategy's part of posting it is done. */
+static int new_receive(pw_program *program, const pw_record *record, pw_numbered **out)
+{
+    uint64_t address = 0;
+    int code = address_of(program, record, &address);
+    if (code == PW_OK) code = new_operation(program, out);
+    if (code < 0) return code;
+    pw_operation *receive = &(*out)->base;
+    receive->address = address;
+    receive->capacity_bytes = record->bytes;
+    receive->is_unsized = (record->flags & PW_RECEIVE_UNSIZED) != 0;
+    const bool is_later = receive->is_unsized || record->flags & PW_RECEIVE_MULTI;
+    code = is_later ? PW_OK : pw_operation_acquire(&program->messages, receive);
+    if (code < 0) pw_operation_free(&program->messages, receive);
+    return of_node(program, code);
+}
+
+static int post_receive(pw_program *program, const pw_record *record)
+{
+    pw_numbered *receive;
+    int code = new_receive(program, record, &receive);
+    if (code < 0) return code;
+    code = want(program, record, &receive->base);
+    if (code == PW_OK) code = number(program, receive);
+    if (code < 0) {
+        pw_operation_free(&program->messages, &receive->base);
+        return code;
+    }
+    return of_node(program, pw_messages_post(&program->messages, &receive->base));
+}
+
+static int await(pw_program *program, const pw_record *record)
+{
+    const int code = find(program, record, &program->operation);
+    if (code < 0 || !program->operation) return code; /* sent eagerly here */
+    if (program->operation->base.kind == PW_OPERATION_ARRIVED)
+        return refuse(program, "operation %llu is a message that nobody received",
+                      (printed)program->operation->number);
+    program->wanted = *record;
+    program->waits = PW_PROGRAM_WAITS_OPERATION;
+    return PW_OK;
+}
+
+static int await_message(pw_program *program, const pw_record *record)
+{
+    program->wanted = *record;
+    program->operation = NULL;
+    int code = check_peer(program, record->peer, record->source);
+    if (code == PW_OK && record->opcode == PW_OP_PART) {
+        code = find(program, record, &program->operation);
+        if (code == PW_OK && (!program->operation || !program->operation->base.is_multi))
+            return refuse(program, "a part of what is no receive of several messages");
+    }
+    if (code == PW_OK) program->waits = PW_PROGRAM_WAITS_MESSAGE;
+    return code;
+}
+
+static int take(pw_program *program, const pw_record *record)
+{
+    pw_numbered *arrived = NULL, *receive = NULL;
+    int code = find(program, record, &arrived);
+    if (code < 0) return code;
+    if (!arrived || arrived->base.kind != PW_OPERATION_ARRIVED)
+        return refuse(program, "a message is received that no probe has taken");
+    pw_numbers_remove(&program->numbers, arrived);
+    code = new_receive(program, record, &receive);
+    if (code < 0) return code;
+    receive->base.posted_ns = program->clock->now_ns;
+    code = number(program, receive);
+    if (code < 0) return code;
+    return of_node(program, pw_messages_take(&program->messages, &receive->base, &arrived->base));
+}
+
+static int cancel(pw_program *program, const pw_record *record)
+{
+    pw_numbered *receive = NULL;
+    const int code = find(program, record, &receive);
+    if (code < 0 || !receive || receive->base.list != &program->messages.posted) return code;
+    receive->base.cancelled = 1;
+    return of_node(program, pw_messages_withdraw(&program->messages, &receive->base));
+}
+
+/* ---- memory and phases */
+
+static int set_pages(pw_program *program, const pw_record *record)
+{
+    uint64_t first_page = 0;
+    int code = pages_of(program, record, &first_page);
+    if (code < 0) return code;
+    const bool is_state = record->state <= PW_PAGE_WRITE_PROTECTED;
+    pw_memory *memory = pw_node_memory(program->node);
+    pw_memory_at(memory, program->clock->now_ns);
+    code = is_state ? pw_memory_set(memory, first_page, record->count, (uint8_t)record->state)
+                    : PW_ERR_INVALID;
+    if (code == PW_ERR_INVALID)
+        return refuse(program, "pages of state %llu", (printed)record->state);
+    return code == PW_ERR_FULL ? PW_OK : code; /* every frame is pinned: they are not there */
+}
+
+static int unmap(pw_program *program, const pw_record *record)
+{
+    uint64_t first_page = 0;
+    int code = pages_of(program, record, &first_page);
+    if (code < 0) return code;
+    code = pw_node_unmapped(program->node, first_page, record->count);
+    if (code < 0) return of_node(program, code);
+    return pw_memory_set(pw_node_memory(program->node), first_page, record->count, PW_PAGE_ABSENT);
+}
+
+static int fork_process(pw_program *program, const pw_record *record)
+{
+    (void)record;
+    pw_node_forked(program->node);
+    return PW_OK;
+}
+
+static int enter_phase(pw_program *program, const pw_record *record)
+{
+    const int64_t code =
+        pw_node_region_enter(program->node, (const char *)record->text, record->text_bytes);
+    if (code == PW_ERR_INVALID)
+        return refuse(program, "the name of a phase has %u bytes, or control characters",
+                      record->text_bytes);
+    return code < 0 ? (int)code : PW_OK;
+}
+
+static int leave_phase(pw_program *program, const pw_record *record)
+{
+    (void)record;
+    pw_node_region_leave_named(program->node, NULL, 0);
+    return PW_OK;
+}
+
+static int note_lost(pw_program *program, const pw_record *record)
+{
+    const bool has_name = record->idx < program->num_names && program->calls[record->idx] >= 0;
+    if (program->num_lost++ == 0 && has_name) {
+        const pw_call_counts *counts = pw_node_calls(program->node);
+        memcpy(program->lost, counts->call[program->calls[record->idx]].name, sizeof program->lost);
+    }
+    return PW_OK;
+}
+
+/* ---- going on */
+
+static int (*const performers[PW_OPS])(pw_program *program, const pw_record *record) = {
+    [PW_OP_END] = end,
+    [PW_OP_COMPUTE] = pass_time,
+    [PW_OP_NAME] = take_name,
+    [PW_OP_CALL] = enter,
+    [PW_OP_ENTER] = enter,
+    [PW_OP_LEAVE] = leave,
+    [PW_OP_SEND] = post_send,
+    [PW_OP_RECEIVE] = post_receive,
+    [PW_OP_DONE] = await,
+    [PW_OP_TOLD] = await,
+    [PW_OP_LOOKS] = pass_time,
+    [PW_OP_READ] = read_clock,
+    [PW_OP_SLEEP] = pass_time,
+    [PW_OP_PASS] = pass_time,
+    [PW_OP_MEET] = meet,
+    [PW_OP_FOUND] = await_message,
+    [PW_OP_TAKE] = take,
+    [PW_OP_CANCEL] = cancel,
+    [PW_OP_PAGES] = set_pages,
+    [PW_OP_UNMAP] = unmap,
+    [PW_OP_FORK] = fork_process,
+    [PW_OP_REGION] = enter_phase,
+    [PW_OP_LEFT] = leave_phase,
+    [PW_OP_LOST] = note_lost,
+    [PW_OP_PART] = await_message,
+};
+
+/* The CPU learns of a completion, or knew of it: an earlier look was at one that came later. */
+static int settle_operation(pw_program *program)
+{
+    pw_numbered *operation = program->operation;
+    if (!operation->base.done) return 0;
+    if (operation->base.error) return failed(program, &operation->base);
+    pw_clock *clock = program->clock;
+    if (program->wanted.opcode == PW_OP_DONE)
+        pw_clock_completed(clock, operation->base.complete_ns);
+    else clock->now_ns = pw_later(clock->now_ns, operation->base.complete_ns);
+    forget(program, operation);
+    return 1;
+}
+
+static int settle_found(pw_program *program)
+{
+    const pw_record *record = &program->wanted;
+    const pw_operation wanted = {.context = record->context,
+                                 .tag = record->tag,
+                                 .peer = (uint32_t)record->peer,
+                                 .source = (uint32_t)record->source};
+    pw_operation *arrived = pw_messages_find(&program->messages, &wanted);
+    if (!arrived) return 0;
+    pw_clock *clock = program->clock;
+    if (record->flags & PW_FOUND_WAITED) pw_clock_completed(clock, arrived->arrival_ns);
+    else clock->now_ns = pw_later(clock->now_ns, arrived->arrival_ns);
+    arrived->is_announced = 1;
+    if (!(record->flags & PW_FOUND_TAKEN)) {
+        program->num_operations++;
+        return 1;
+    }
+    pw_operation_unlink(arrived);
+    const int code = number(program, (pw_numbered *)arrived);
+    return code < 0 ? code : 1;
+}
+
+static int settle_part(pw_program *program)
+{
+    const pw_record *record = &program->wanted;
+    pw_numbered **each = &program->operation->parts;
+    while (*each && ((*each)->base.peer != record->peer || (*each)->base.source != record->source))
+        each = &(*each)->sibling;
+    pw_numbered *part = *each;
+    if (!part) return 0;
+    *each = part->sibling;
+    const int code = number(program, part);
+    return code < 0 ? code : 1;
+}
+
+static int settle_exposed(pw_program *program)
+{
+    pw_operation_list *list = &program->exposed;
+    for (pw_operation *send; (send = list->head);) {
+        if (!send->done) return 0;
+        if (send->error) return failed(program, send);
+        pw_clock_completed(program->clock, send->complete_ns);
+        list->head = send->companion;
+        pw_operation_free(&program->messages, send);
+    }
+    list->tail = NULL;
+    const int code = leave(program, NULL);
+    return code < 0 ? code : 1;
+}
+
+/* 1: what it waits for is over, and it goes on; 0: not yet; or a code. */
+static int settle(pw_program *program)
+{
+    int code = 0;
+    switch (program->waits) {
+    case PW_PROGRAM_WAITS_OPERATION: code = settle_operation(program); break;
+    case PW_PROGRAM_WAITS_MESSAGE:
+        code = program->wanted.opcode == PW_OP_PART ? settle_part(program) : settle_found(program);
+        break;
+    case PW_PROGRAM_WAITS_EXPOSED: code = settle_exposed(program); break;
+    case PW_PROGRAM_DRAINS:
+        if (!program->messages.sends.head) program->waits = PW_PROGRAM_ENDED;
+        return 0;
+    default: return 0;
+    }
+    if (code > 0) program->waits = PW_PROGRAM_RUNS;
+    return code;
+}
+
+int pw_program_go(pw_program *program, int64_t until_ns)
+{
+    pw_record record;
+    while (program->waits == PW_PROGRAM_RUNS && program->clock->now_ns <= until_ns) {
+        int code = pw_reader_record(&program->ops, &record);
+        if (code < 0) return of_reader(program, &program->ops, code);
+        if (code == 0) {
+            program->is_cut = true;
+            program->waits = PW_PROGRAM_DRAINS;
+            break;
+        }
+        code = performers[record.opcode](program, &record);
+        if (code == PW_OK && program->waits) code = settle(program);
+        if (code < 0) return of_node(program, code);
+        if (program->clock->now_ns > TIME_MAX_NS)
+            return refuse(program, "the clock is beyond %lld ns", (long long)TIME_MAX_NS);
+    }
+    return PW_OK;
+}
+
+int pw_program_turn(pw_program *program)
+{
+    int code = pw_node_turn(program->node, true);
+    if (code >= 0) code = settle(program);
+    return of_node(program, code);
+}
+
+/* ---- its life */
+
+static pw_reader reader_of(const pw_program_options *options, uint32_t kind)
+{
+    return (pw_reader){
+        .source = options->source, .rank = pw_node_number(options->node), .kind = kind};
+}
+
+int pw_program_create(const pw_program_options *options, pw_program **out, pw_sentence *reason)
+{
+    *out = NULL;
+    pw_program *program = calloc(1, sizeof *program);
+    if (!program) return pw_sentence_refuse(reason, PW_ERR_NOMEM, "no memory for a program");
+    program->node = options->node;
+    program->clock = pw_node_clock(options->node);
+    program->matches_freely = options->matches_freely;
+    program->verifies = options->verifies;
+    program->ops = reader_of(options, PW_PWT_OPS);
+    program->matches = reader_of(options, PW_PWT_MATCHES);
+    program->times = reader_of(options, PW_PWT_TIMES);
+    pw_reader regions = reader_of(options, PW_PWT_REGIONS);
+    const pw_messages_host host = {.context = program, .matched = matched};
+    int code = pw_messages_open(&program->messages, options->node, &host,
+                                options->eager_limit_bytes, 0, sizeof(pw_numbered));
+    if (code < 0) pw_sentence_add(&program->reason, "messages: %s", pw_status_text(code));
+    else code = read_bases(program, &regions);
+    if (code < 0) {
+        *reason = program->reason;
+        pw_program_destroy(program);
+        return code;
+    }
+    pw_node_host calls =
+        *pw_node_host_of(options->node); /* Python's functions look at no context */
+    calls.context = program;
+    calls.message = message_arrived;
+    calls.finished = handle_finished;
+    pw_node_set_host(options->node, &calls);
+    *out = program;
+    return PW_OK;
+}
+
+void pw_program_destroy(pw_program *program)
+{
+    if (!program) return;
+    pw_messages_close(&program->messages);
+    pw_numbers_finish(&program->numbers);
+    free(program->bases);
+    free(program->calls);
+    free(program);
+}
+
+/* ---- what can be seen of it */
+
+uint32_t pw_program_waits(const pw_program *program) { return program->waits; }
+
+uint64_t pw_program_group(const pw_program *program, uint64_t *members)
+{
+    *members = program->wanted.count;
+    return program->wanted.group;
+}
+
+const char *pw_program_reason(const pw_program *program) { return program->reason.text; }
+
+uint64_t pw_program_num_records(const pw_program *program) { return program->ops.num_read; }
+
+static void place_operation(const pw_operation *operation, pw_program_place *out)
+{
+    out->kind = operation->kind;
+    out->peer = operation->peer;
+    out->tag = operation->tag;
+    out->ignore = operation->ignore;
+    out->num_bytes =
+        operation->message_bytes ? operation->message_bytes : operation->capacity_bytes;
+}
+
+void pw_program_read_place(const pw_program *program, pw_program_place *out)
+{
+    *out = (pw_program_place){.waits = program->waits,
+                              .is_cut = program->is_cut,
+                              .num_records = program->ops.num_read,
+                              .num_calls = program->num_calls,
+                              .num_lost = program->num_lost};
+    memcpy(out->call, call_name(program), strlen(call_name(program)));
+    memcpy(out->lost, program->lost, sizeof out->lost);
+    if (program->waits == PW_PROGRAM_WAITS_OPERATION) {
+        place_operation(&program->operation->base, out);
+        out->operation = program->operation->number;
+    } else if (program->waits == PW_PROGRAM_WAITS_EXPOSED) {
+        place_operation(program->exposed.head, out);
+    } else if (program->waits == PW_PROGRAM_WAITS_MESSAGE) {
+        out->kind = PW_OPERATION_ARRIVED;
+        out->peer = (uint32_t)program->wanted.peer;
+        out->tag = program->wanted.tag;
+    } else if (program->waits == PW_PROGRAM_WAITS_GROUP) {
+        out->group = program->wanted.group;
+        out->members = program->wanted.count;
+    }
+}
+
+void pw_program_read_difference(const pw_program *program, pw_program_difference *out)
+{
+    *out = program->difference;
+}
+
+/* A long message that came early is its sender's to tell. */
+static bool is_alone(const pw_operation *operation)
+{
+    return operation->kind != PW_OPERATION_ARRIVED ||
+           ((const pw_envelope *)(const void *)operation->frame)->kind == PW_MESSAGE_EAGER;
+}
+
+uint32_t pw_program_read_unmatched(const pw_program *program, pw_program_unmatched *out,
+                                   uint32_t capacity)
+{
+    const pw_messages *messages = &program->messages;
+    const pw_operation *heads[] = {messages->sends.head, messages->posted.head,
+                                   messages->unexpected.head};
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        for (const pw_operation *each = heads[i]; each; each = each->next) {
+            if (!is_alone(each)) continue;
+            if (count < capacity)
+                out[count] = (pw_program_unmatched){
+                    .kind = each->kind,
+                    .peer = each->peer,
+                    .tag = each->tag,
+                    .ignore = each->ignore,
+                    .num_bytes = each->message_bytes ? each->message_bytes : each->capacity_bytes};
+            count++;
+        }
+    return count;
+}

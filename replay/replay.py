@@ -1,0 +1,384 @@
+"""A recorded program on many nodes in this process: what its run takes under other settings.
+
+The engine, the message layer and the strategies are those of a live rank, so that a replay with the
+recorded settings has the recorded virtual times, to the ns (`verify`). Pages are those of a model
+page table without bytes: absent, unless the trace says how the program has left them.
+"""
+
+import contextlib
+import dataclasses
+import json
+import resource
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from pagewire.native import EngineError, check, ffi, lib
+from pagewire.native.closing import Closing
+from pagewire.native.settings import ConfigError
+from pagewire.node.strategies.pages import engine_tables
+from pagewire.replay.waits import Place, Unmatched, explain
+from pagewire.run.answers import Answers
+from pagewire.run.settings import impairment_planners, platform
+from pagewire.run.settings.config import Config, load
+
+MATCHINGS = ("recorded", "free")
+PDID = 1
+_STEPS_AT_ONCE = 50_000
+"""Between looks after signals."""
+_UNMATCHED_MAX = 64
+"""Messages of a rank that are named."""
+_CHOSEN_HERE = frozenset(
+    f"run.{name}"
+    for name in (
+        *("compute", "compute_record", "compute_replay", "compute_scale", "json", "html", "trace"),
+        *("quiet", "hash_received", "strict", "watchdog", "wtime", "clocks", "wire", "huge_pages"),
+    )
+)
+"""Settings of the recorded run that say nothing about another one."""
+
+
+class ReplayError(RuntimeError):
+    """The replay came to an end that is not the program's: it says where and why."""
+
+
+class Trace(Protocol):
+    """What is replayed: a file (`replay.trace.Reader`), or something else that makes streams."""
+
+    @property
+    def num_ranks(self) -> int: ...
+
+    def meta(self) -> dict[str, Any]:
+        """What the run was; see docs/trace-format.md."""
+        ...
+
+    def stream(self, rank: int, kind: int) -> Iterator[bytes]:
+        """Raw bytes of a rank's stream, chunk by chunk."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What a trace is replayed with: the recorded settings, and what was asked for besides."""
+
+    config: Config
+    platform: platform.Platform
+    compute_scale: float
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any], assignments: Iterable[str] = ()) -> "Settings":
+        """Recorded settings, then `section.name=value` texts; raises ConfigError."""
+        asked = list(assignments)
+        recorded = meta.get("settings") or {}
+        if not isinstance(recorded, Mapping):
+            raise ConfigError("the trace's settings are no table of names and values")
+        given = [f"{name}={text}" for name, text in recorded.items() if name not in _CHOSEN_HERE]
+        document = str(meta.get("platform") or "")
+        if document:
+            given = [each for each in given if not each.startswith("run.platform=")]
+        if document and not _is_document(document):
+            given.append(f"run.platform={document}")
+        config = load([*given, *asked], environ={})
+        named = any(each.partition("=")[0].strip() == "run.platform" for each in asked)
+        if _is_document(document) and not named:
+            return cls(config, _of_document(document), config.run.compute_scale)
+        return cls(config, platform.load(config.run.platform), config.run.compute_scale)
+
+    def node_config(self, rank: int, num_ranks: int) -> Any:
+        """pw_node_config of a rank."""
+        planned = impairment_planners.plan(
+            rank=rank, num_ranks=num_ranks, configured=self.config.impairments
+        )
+        made = dataclasses.replace(self.config, impairments=planned).node_config()
+        made.costs = _costs(self.platform)[0]
+        made.tables = engine_tables(self.platform.tables)[0]
+        # Not by a setting: below MPI no program could declare anything.
+        made.run.compute = lib.PW_COMPUTE_MODEL
+        made.run.compute_scale = self.compute_scale
+        return made
+
+
+class Difference(NamedTuple):
+    """The first recorded time that a replay with the recorded settings does not have."""
+
+    rank: int
+    call: int
+    """Its number, from 0 on; at the end that of all calls."""
+    name: str
+    """Of the MPI call, or the one before."""
+    is_end: bool
+    recorded_ns: int
+    replayed_ns: int
+
+    def __str__(self) -> str:
+        what = "the end" if self.is_end else f"the end of call {self.call} ({self.name or 'RDMA'})"
+        return (
+            f"rank {self.rank} differs first at {what}: recorded {self.recorded_ns:,} ns, "
+            f"replayed {self.replayed_ns:,} ns"
+        )
+
+
+class Performance(NamedTuple):
+    """How fast a replay was."""
+
+    ranks: int
+    records: int
+    """Of the trace."""
+    events: int
+    """Of the NIs: those that were run, and frames that came."""
+    steps: int
+    """Of the heap."""
+    virtual_s: float
+    wall_s: float
+    rss_bytes: int
+    """The most that this process has held."""
+
+    def __str__(self) -> str:
+        rate = (self.events + self.records) / self.wall_s if self.wall_s else 0.0
+        return (
+            f"PERFORMANCE: ranks {self.ranks:,}, records {self.records:,}, events {self.events:,}, "
+            f"virtual time {self.virtual_s:.6f} s, wall time {self.wall_s:.3f} s, "
+            f"{rate:,.0f} records and events/s, RSS {self.rss_bytes / 1024**2:,.1f} MiB"
+        )
+
+
+class Outcome(NamedTuple):
+    """What came of a replay."""
+
+    per_rank: list[dict[str, Any]]
+    """As the report of a live run has them (run/report)."""
+    performance: Performance
+    unmatched: list[Unmatched]
+    """Messages that nobody received."""
+    warnings: list[str]
+
+
+class Replay(Closing):
+    """One run of a trace. A context manager, which gives the nodes back."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        settings: Settings,
+        *,
+        verify: bool = False,
+        matching: str = "recorded",
+        order: Iterable[int] | None = None,
+    ) -> None:
+        """matching: receives from any source take what they took, or (free) what is there. order:
+        in which the nodes are made; nothing depends on it. Raises ConfigError, EngineError, and
+        ReplayError for a trace that makes no sense."""
+        if matching not in MATCHINGS:
+            raise ConfigError(f"--matching '{matching}': allowed is one of {', '.join(MATCHINGS)}")
+        self.num_ranks = trace.num_ranks
+        self.settings = settings
+        self._trace = trace
+        self._begun_s = time.monotonic()
+        self._streams: dict[tuple[int, int], Iterator[bytes]] = {}
+        self._chunks: dict[tuple[int, int], Any] = {}
+        self._answers: list[Answers] = []
+        self._failure: BaseException | None = None
+        made = ffi.new("pw_many **")
+        check(lib.pw_many_create(trace.num_ranks, made), f"{trace.num_ranks} nodes")
+        self._c = ffi.gc(made[0], lib.pw_many_destroy)
+        self._source = ffi.new("pw_chunk_source *")
+        self._next = ffi.callback(
+            "int(void *, uint32_t, uint32_t, const uint8_t **, uint32_t *)", self._next_chunk
+        )
+        self._source.next = self._next
+        flags = lib.PW_REPLAY_VERIFIES if verify else 0
+        flags |= lib.PW_REPLAY_FREELY if matching == "free" else 0
+        self._open_all(range(self.num_ranks) if order is None else order, int(flags))
+
+    def close(self) -> None:
+        """Give the nodes back."""
+        ffi.release(self._c)
+
+    # -- making
+
+    def _open_all(self, order: Iterable[int], flags: int) -> None:
+        config = self.settings.config
+        is_planned = config.impairments.planner != "none"
+        common = None if is_planned else self.settings.node_config(0, self.num_ranks)
+        with contextlib.suppress(ConfigError):
+            config.check_without_python()
+            for rank in order:
+                own = common or self.settings.node_config(rank, self.num_ranks)
+                self._open(rank, own, flags, None)
+            return
+        for rank in order:
+            own = common or self.settings.node_config(rank, self.num_ranks)
+            answers = Answers(config, self._keep_failure)
+            self._answers.append(answers)
+            self._open(rank, own, flags, answers)
+            answers.bind(self.node(rank), self.settings.platform.tables)
+
+    def _open(self, rank: int, own: Any, flags: int, answers: Answers | None) -> None:
+        reason = ffi.new("pw_sentence *")
+        opening = ffi.new("pw_node_opening *", {"pdid": PDID, "has_no_bytes": 1})
+        if answers is not None:
+            opening.host.decide, opening.host.schedule = answers.decide, answers.schedule
+            if answers.strategy is not None:
+                opening.strategy = answers.strategy.ops
+                opening.strategy_self = answers.strategy.handle
+        code = lib.pw_many_open(self._c, rank, own, opening, self._source, flags, reason)
+        if code < 0:
+            self._raise(code, ffi.string(reason.text).decode(errors="replace"))
+
+    def _next_chunk(self, _context: Any, rank: int, kind: int, out: Any, num_bytes: Any) -> int:
+        """What a reader in C asks for; the chunk before is not looked at any more."""
+        key = (rank, kind)
+        try:
+            if key not in self._streams:
+                self._streams[key] = iter(self._trace.stream(rank, kind))
+            chunk = next(self._streams[key], None)
+        except BaseException as error:  # noqa: BLE001, above is C alone
+            self._keep_failure(error)
+            return int(lib.PW_ERR_HOST)
+        self._chunks.pop(key, None)
+        if chunk is None:
+            self._streams[key] = iter(())
+            return 0
+        self._chunks[key] = ffi.from_buffer(chunk)
+        out[0], num_bytes[0] = self._chunks[key], len(chunk)
+        return 1
+
+    def _keep_failure(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+
+    def _raise(self, code: int, why: str) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        if code in (lib.PW_ERR_MALFORMED, lib.PW_ERR_UNRECOVERABLE):
+            raise ReplayError(why)
+        raise EngineError(code, why)
+
+    # -- running
+
+    def run(self) -> Difference | None:
+        """To the end of every program; None, or with `verify` the first difference. Raises
+        ReplayError: the trace makes no sense, a transfer failed, or nothing could go on."""
+        code = 1
+        while code > 0:
+            code = lib.pw_many_run(self._c, _STEPS_AT_ONCE)
+        if code < 0:
+            difference = self._difference(self.counts().failed)
+            if difference is not None:
+                return difference
+            self._raise(code, ffi.string(lib.pw_many_reason(self._c)).decode(errors="replace"))
+        if not self._has_ended():
+            raise ReplayError(explain(self.places(), self.unmatched()))
+        return None
+
+    def _has_ended(self) -> bool:
+        """Of all; one whose sends nobody received has ended as a live one does."""
+        if self.counts().ended == self.num_ranks:
+            return True
+        return all(place.is_at_end for place in self.places())
+
+    def counts(self) -> Any:
+        """The pw_many_counts."""
+        out = ffi.new("pw_many_counts *")
+        lib.pw_many_read_counts(self._c, out)
+        return out[0]
+
+    def node(self, rank: int) -> Any:
+        """The pw_node of a rank."""
+        return lib.pw_many_node(self._c, rank)
+
+    def time_ns(self, rank: int) -> int:
+        """Its virtual clock."""
+        return int(lib.pw_node_clock(self.node(rank)).now_ns)
+
+    def _difference(self, rank: int) -> Difference | None:
+        out = ffi.new("pw_program_difference *")
+        lib.pw_many_difference(self._c, rank, out)
+        if not out.is_there:
+            return None
+        name = ffi.string(out.name).decode(errors="replace")
+        times = out.recorded_ns, out.replayed_ns
+        return Difference(rank, out.call, name, bool(out.is_end), *times)
+
+    def places(self) -> list[Place]:
+        """Where each rank is."""
+        out = ffi.new("pw_program_place *")
+        made = []
+        for rank in range(self.num_ranks):
+            lib.pw_many_place(self._c, rank, out)
+            made.append(Place.of(rank, out))
+        return made
+
+    def unmatched(self) -> list[Unmatched]:
+        """Messages without another side, of each rank the first ones."""
+        out = ffi.new("pw_program_unmatched[]", _UNMATCHED_MAX)
+        return [
+            Unmatched.of(rank, out[idx])
+            for rank in range(self.num_ranks)
+            for idx in range(
+                min(
+                    int(lib.pw_many_unmatched(self._c, rank, out, _UNMATCHED_MAX)),
+                    _UNMATCHED_MAX,
+                )
+            )
+        ]
+
+    def outcome(self) -> Outcome:
+        """What each rank counted, once `run` has ended."""
+        per_rank = [self._report(rank) for rank in range(self.num_ranks)]
+        counts = self.counts()
+        performance = Performance(
+            ranks=self.num_ranks,
+            records=int(counts.records),
+            events=int(counts.events),
+            steps=int(counts.steps),
+            virtual_s=max(self.time_ns(rank) for rank in range(self.num_ranks)) / 1e9,
+            wall_s=time.monotonic() - self._begun_s,
+            rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+        return Outcome(per_rank, performance, self.unmatched(), self._warnings())
+
+    def _warnings(self) -> list[str]:
+        """What the trace lacks."""
+        places = self.places()
+        lost = [place for place in places if place.num_lost]
+        cut = [place.rank for place in places if place.is_cut]
+        made = []
+        if lost:
+            made.append(
+                f"the trace lacks {sum(place.num_lost for place in lost):,} things that could not "
+                f"be recorded, the first on rank {lost[0].rank}: {lost[0].lost or 'without a name'}"
+            )
+        if cut:
+            made.append(
+                f"the recording of {len(cut):,} ranks was cut, the first is rank {cut[0]}: what "
+                "they did later is missing"
+            )
+        return made
+
+    def _report(self, rank: int) -> dict[str, Any]:
+        node = self.node(rank)
+        num_bytes = lib.pw_node_report_write(node, ffi.NULL, 0) + 64  # wall time goes on
+        text = ffi.new("char[]", num_bytes)
+        wanted = lib.pw_node_report_write(node, text, num_bytes)
+        counted: dict[str, Any] = json.loads(bytes(ffi.buffer(text, wanted)))
+        return counted
+
+
+def _is_document(text: str) -> bool:
+    return "\n" in text
+
+
+def _of_document(text: str) -> platform.Platform:
+    try:
+        return platform.parse(tomllib.loads(text), "recorded.toml")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the trace's platform is no TOML: {error}") from None
+
+
+def _costs(of: platform.Platform) -> Any:
+    out = ffi.new("pw_costs *")
+    for field, cost in of.costs.as_dict().items():
+        setattr(out, field, cost)
+    return out

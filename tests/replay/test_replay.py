@@ -1,0 +1,447 @@
+"""Programs that are replayed: what each record does to the clock, who waits for whom, and that
+nothing depends on the order in which nodes are made."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import (
+    ABSENT,
+    BLOCK_BYTES,
+    CONTEXT,
+    MATCHES,
+    OPS,
+    PRESENT,
+    REGIONS,
+    TIMES,
+    HandMade,
+    call,
+    halo,
+    present,
+    receive,
+    run,
+    send,
+)
+
+from pagewire.native.settings import ConfigError
+from pagewire.replay import records as r
+from pagewire.replay.replay import Replay, ReplayError, Settings
+from pagewire.run.settings import platform
+
+COSTS = platform.load("exanest-qfdb").costs
+CALL, POLL, READ = COSTS.mpi_call_ns, COSTS.poll_ns, COSTS.clock_read_ns
+POSTED = COSTS.packetizer_writes * COSTS.core_register_write_ns
+"""A message of one packet."""
+TAKEN = COSTS.mailbox_read_ns
+NAMES = [r.Name(0, "Recv"), r.Name(1, "Send"), r.Name(2, "Barrier")]
+LONG = 5 * BLOCK_BYTES
+
+
+def clock_of(*records, assignments=(), **options):
+    """Of one rank alone."""
+    clocks, _ = run(HandMade([*NAMES, *records, r.End()]), *assignments, **options)
+    return clocks[0]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected_ns"),
+    [
+        ([], 0),
+        (call(0), CALL),
+        ([r.Enter(), r.Leave()], 0),
+        ([r.Compute(1000), *call(0)], 1000 + CALL),
+        ([r.Compute(1000), r.Enter(), r.Leave()], 1000),
+        ([r.Compute(1000), r.Read()], 1000 + READ),
+        (call(0, r.Read()), CALL + READ),
+        (call(0, r.Sleep(500)), CALL + 500),
+        (call(0, r.Pass(70)), CALL + 70),
+        (call(0, r.Pass(70), r.Pass(-30)), CALL + 40),
+        ([r.Looks(3, 900)], 900),
+        (call(0, r.Enter(), r.Leave()), CALL),
+        ([r.Region("phase"), *call(0), r.Left()], CALL),
+        ([r.Pages(0, 0, 4, PRESENT), r.Lost(0)], 0),
+    ],
+)
+def test_time_of_records_without_messages(records, expected_ns):
+    assert clock_of(*records) == expected_ns
+
+
+def test_compute_is_scaled_as_asked():
+    records = [r.Compute(1000), *call(0)]
+    assert clock_of(*records, assignments=["run.compute_scale=2.5"]) == 2500 + CALL
+    assert clock_of(*records, assignments=["run.compute_scale=0"]) == CALL
+
+
+def test_times_are_split_as_in_a_live_run():
+    records = [r.Compute(1000), *call(0, r.Sleep(500)), r.Looks(2, 80)]
+    _, outcome = run(HandMade([*NAMES, *records, r.End()]))
+    counted = outcome.per_rank[0]
+    assert (counted["compute_ns"], counted["sleep_ns"]) == (1000, 500)
+    assert counted["mpi_ns"] == CALL + 80
+    assert counted["virtual_time_ns"] == 1580 + CALL
+    assert counted["mpi_calls"]["Recv"]["calls"] == 1
+
+
+def arrival_ns():
+    """Of an empty message that rank 0 sends in its first call, at rank 1."""
+    receiver = [*NAMES, *call(0, receive(0, 0), r.Done(0)), r.End()]
+    clocks, _ = run(HandMade([*NAMES, *call(1, send(1, 0)), r.End()], receiver))
+    assert clocks[0] == CALL + POSTED
+    return clocks[1] - TAKEN - POLL
+
+
+def pair(sender, receiver, *assignments, **options):
+    """Clocks of two ranks."""
+    return run(
+        HandMade([*NAMES, *sender, r.End()], [*NAMES, *receiver, r.End()]), *assignments, **options
+    )[0]
+
+
+def test_eager_message_is_there_when_it_arrives():
+    there_ns = arrival_ns()
+    late = [r.Compute(1000), *call(1, send(1, 0))]
+    assert pair(late, call(0, receive(0, 0), r.Done(0))) == [
+        1000 + CALL + POSTED,
+        1000 + there_ns + TAKEN + POLL,
+    ]
+    # The message waits for its receive.
+    found = [r.Compute(9000), *call(0, receive(0, 0), r.Done(0))]
+    assert pair(call(1, send(1, 0)), found)[1] == 9000 + CALL + TAKEN + POLL
+
+
+def test_done_costs_a_look_and_told_none():
+    sender = call(1, send(1, 0))
+    done = pair(sender, call(0, receive(0, 0), r.Done(0)))[1]
+    told = pair(sender, call(0, receive(0, 0), r.Told(0)))[1]
+    assert done - told == POLL
+
+
+def test_operations_are_named_from_the_latest_back():
+    there_ns = arrival_ns()
+    receiver = call(
+        0, receive(0, 0, tag=5), receive(0, 0, tag=6), r.Done(1), r.Pass(1_000_000), r.Done(0)
+    )
+    sender = [*call(1, send(1, 0, tag=5)), *call(1, send(1, 0, tag=6))]
+    assert pair(sender, receiver)[1] == there_ns + TAKEN + POLL + 1_000_000 + POLL
+
+
+def test_probe_tells_of_a_message_and_takes_it():
+    there_ns = arrival_ns()
+    sender = call(1, send(1, 0))
+    told = [r.Found(0, CONTEXT, 0, 0, r.WAITED)]
+    assert pair(sender, [*call(0, *told)])[1] == there_ns + POLL
+    assert (
+        pair(sender, [r.Compute(50_000), *call(0, r.Found(0, CONTEXT, 0, 0))])[1] == 50_000 + CALL
+    )
+    taken = [r.Found(0, CONTEXT, 0, 0, r.WAITED | r.TAKEN), r.Take(0, 0, 1, 0), r.Done(0)]
+    assert pair(sender, call(0, *taken))[1] == there_ns + POLL + TAKEN + POLL
+
+
+def test_parts_of_a_receive_of_several_messages():
+    there_ns = arrival_ns()
+    whole = receive(None, 64, flags=r.MULTI | r.IGNORES)
+    receiver = call(0, whole, r.Part(0, 0, 0), r.Done(0), r.Part(1, 0, 0), r.Done(0), r.Cancel(2))
+    sender = [*call(1, send(1, 0, tag=5)), r.Compute(70_000), *call(1, send(1, 0, tag=6))]
+    assert pair(sender, receiver)[1] == there_ns + 70_000 + CALL + POSTED + TAKEN + POLL
+
+
+def test_receive_that_is_taken_back():
+    assert clock_of(*call(0, receive(0, 0), r.Cancel(0), r.Done(0))) == CALL + POLL
+
+
+def test_ranks_that_meet_go_on_together():
+    meeting = call(2, r.Meet(9, 2), r.Pass(5))
+    clocks = pair([r.Compute(100), *meeting], [r.Compute(7000), *meeting])
+    assert clocks == [7000 + CALL + 5] * 2
+    # And again, with the other one late.
+    clocks = pair([*meeting, r.Compute(800), *meeting], [r.Compute(300), *meeting, *meeting])
+    assert clocks == [300 + CALL + 5 + 800 + CALL + 5] * 2
+
+
+def test_groups_of_another_size_do_not_meet():
+    with pytest.raises(ReplayError, match="rank 1 meets 3 ranks in group 9, rank 0 meets 2"):
+        pair(call(2, r.Meet(9, 2)), call(2, r.Meet(9, 3)))
+
+
+def exchange(num_bytes=LONG, *, receiver_pages=(), flags=0, before=()):
+    """A long message from rank 0 to rank 1."""
+    sender = [present(0, num_bytes), *before, *call(1, send(1, num_bytes, flags=flags), r.Done(0))]
+    return sender, [*receiver_pages, *call(0, receive(0, num_bytes), r.Done(0))]
+
+
+def test_pages_that_are_absent_cost_what_they_cost():
+    resident = pair(*exchange(receiver_pages=[present(1, LONG)]))
+    faulting = pair(*exchange())
+    again = pair(*exchange(receiver_pages=[present(1, LONG), r.Pages(1, 0, 20, ABSENT)]))
+    unmapped = pair(*exchange(receiver_pages=[present(1, LONG), r.Unmap(1, 0, 20)]))
+    assert resident[1] < faulting[1]
+    assert again == faulting
+    assert unmapped[1] > resident[1]
+
+
+def test_memory_of_equal_regions_does_not_depend_on_where_they_are():
+    """But for their alignment."""
+    made = []
+    for base in (0, 1 << 45):
+        trace = HandMade(*([*NAMES, *each, r.End()] for each in exchange()))
+        if base:
+            trace.add(0, REGIONS, 0, base, 1, base + (1 << 30))
+            trace.add(1, REGIONS, 1, base)
+        made.append(run(trace)[0])
+    assert made[0] == made[1]
+
+
+def test_fork_makes_the_next_write_copy():
+    pages = [present(1, LONG)]
+    plain = pair(*exchange(receiver_pages=pages))
+    forked = pair(*exchange(receiver_pages=[*pages, r.Fork()]))
+    assert forked[1] > plain[1]
+
+
+def test_synchronous_message_is_over_when_it_is_received():
+    sender = call(1, send(1, 0, flags=r.SYNCHRONOUS), r.Done(0))
+    late = [r.Compute(500_000), *call(0, receive(0, 0), r.Done(0))]
+    assert pair(sender, late)[0] > 500_000
+
+
+def test_eager_limit_of_another_run():
+    """What rode in its envelope is waited for at the end of its call; the rest needs no wait."""
+    sender, receiver = exchange(64, flags=r.WAS_EAGER)
+    sender = [each for each in sender if not isinstance(each, r.Done)]
+    receiver = [r.Compute(500_000), *receiver]
+    assert pair(sender, receiver)[0] == CALL + POSTED * 5  # packets
+    assert pair(sender, receiver, "run.eager_limit=0B")[0] > 500_000
+    sender, receiver = exchange(512)
+    receiver = [r.Compute(500_000), *receiver]
+    assert pair(sender, receiver)[0] > 500_000
+    assert pair(sender, receiver, "run.eager_limit=4KiB")[0] < 500_000
+
+
+def from_any(matched, **options):
+    """Rank 2 receives twice from any: rank 0 is late."""
+    receiver = [*NAMES, *call(0, receive(None, 0), receive(None, 0), r.Done(1), r.Done(0)), r.End()]
+    late = [*NAMES, r.Compute(100_000), *call(1, send(2, 0)), r.End()]
+    trace = HandMade(late, [*NAMES, *call(1, send(2, 0)), r.End()], receiver)
+    trace.add(2, MATCHES, *matched)
+    return run(trace, **options)
+
+
+def test_receives_from_any_source_take_what_they_took():
+    in_order = from_any([2, 0, 1, 0])[0]
+    crossed = from_any([1, 0, 2, 0])[0]
+    assert crossed[2] == in_order[2] + POLL  # the first look is the late one
+    assert from_any([1, 0, 2, 0], matching="free")[0] == in_order
+
+
+def test_receive_that_took_nothing_waits_for_ever():
+    with pytest.raises(ReplayError, match="took no message when recorded, tag 0"):
+        from_any([0, 0, 1, 0])
+
+
+def test_cycle_of_waits_is_told():
+    ring = [
+        [
+            *NAMES,
+            *call(1, send((rank + 1) % 3, LONG, tag=4), r.Done(0)),
+            *call(0, receive((rank - 1) % 3, LONG, tag=4), r.Done(0)),
+            r.End(),
+        ]
+        for rank in range(3)
+    ]
+    with pytest.raises(ReplayError) as caught:
+        run(HandMade(*ring))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "nothing can go on: 3 of 3 ranks wait"
+    assert "  rank 0 in Send (call 0) waits for a send of 81,920 B to rank 1, tag 4" in lines, lines
+    assert "a cycle of waits: rank 0 -> rank 1 -> rank 2 -> rank 0" in lines
+    assert "  a send of rank 2, 81,920 B to rank 0, tag 4" in lines
+
+
+def test_group_that_never_meets_is_told():
+    with pytest.raises(ReplayError, match="rank 0 in Barrier .call 0. waits for all 2 ranks"):
+        pair(call(2, r.Meet(9, 2)), [])
+
+
+def test_messages_that_nobody_received_are_told():
+    trace = HandMade([*NAMES, *call(1, send(1, 0, tag=3)), r.End()], [*NAMES, r.End()])
+    _, outcome = run(trace)
+    assert [str(each) for each in outcome.unmatched] == [
+        "rank 1 never received 0 B from rank 0, tag 3"
+    ]
+    # A long one that nobody waits for does not keep the replay from its end.
+    trace = HandMade([*NAMES, *call(1, send(1, LONG)), r.End()], [*NAMES, r.End()])
+    _, outcome = run(trace)
+    assert [str(each) for each in outcome.unmatched] == [
+        "a send of rank 0, 81,920 B to rank 1, tag 0"
+    ]
+
+
+# -- verification
+
+
+def verified(times, *assignments):
+    trace = HandMade(*([*NAMES, *each, r.End()] for each in exchange()))
+    for rank, each in enumerate(times):
+        trace.add_times(rank, *each)
+    with Replay(trace, Settings.of(trace.meta(), assignments), verify=True) as replay:
+        return replay.run()
+
+
+def test_recorded_times_come_out_or_the_first_that_does_not_is_named():
+    sender, receiver = pair(*exchange())
+    assert verified([[sender, sender], [receiver, receiver]]) is None
+    wrong = verified([[sender, sender], [receiver + 1, receiver]])
+    assert wrong is not None
+    assert (wrong.rank, wrong.call, wrong.name, wrong.is_end) == (1, 0, "Recv", False)
+    assert (wrong.recorded_ns, wrong.replayed_ns) == (receiver + 1, receiver)
+    at_end = verified([[sender, sender - 1], [receiver, receiver]])
+    assert at_end is not None
+    assert (at_end.rank, at_end.is_end) == (0, True)
+    assert "recorded" in str(at_end)
+    assert verified([[sender, sender], [receiver, receiver]], "run.memory=ideal") is not None
+
+
+# -- settings
+
+
+def test_recorded_settings_count_and_those_asked_for_go_before():
+    trace = HandMade([r.End()], settings={"run.memory": "pin", "run.json": "/nowhere/x.json"})
+    assert Settings.of(trace.meta()).config.run.memory == "pin"
+    assert Settings.of(trace.meta()).config.run.json == ""
+    assert Settings.of(trace.meta(), ["run.memory=part"]).config.run.memory == "part"
+    other = HandMade([r.End()], platform="exanest-10g")
+    assert Settings.of(other.meta()).platform.name == "exanest-10g"
+    assert Settings.of(other.meta(), ["run.platform=exanest-qfdb"]).platform.name == "exanest-qfdb"
+    document = 'base = "exanest-qfdb"\ndescription = "mine"\n'
+    assert Settings.of({"platform": document}).platform.description == "mine"
+    with pytest.raises(ConfigError, match="no TOML"):
+        Settings.of({"platform": "[\n"})
+    with pytest.raises(ConfigError, match="--matching 'x': allowed is one of recorded, free"):
+        Replay(trace, Settings.of({}), matching="x")
+
+
+# -- what makes no sense
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([r.Leave()], "a call ends that has not begun"),
+        ([r.Call(7)], "call 7: 3 have names"),
+        ([r.Name(9, "x")], "name 9, expected is 3"),
+        ([r.Done(0)], "operation 0 before the latest: 0 were posted"),
+        ([send(5, 0)], "rank 5, source 0: there are ranks 0 to 0"),
+        ([r.Compute(2**63)], "a duration above"),
+        ([r.Sleep(2**60)], "the clock goes from 0 to"),
+        ([r.Pass(-1)], "the clock goes from 0 to"),
+        ([r.Looks(1, 2**59 - 5), *call(0, r.Pass(4000))], "the clock is beyond"),
+        ([receive(0, 2**40)], "a buffer of 1099511627776 bytes"),
+        ([r.Pages(0, 0, 2**30, PRESENT)], "1073741824 pages at region 0"),
+        ([r.Pages(0, 0, 1, 77)], "pages of state 77"),
+        ([r.Pages(2**30, 0, 1, PRESENT)], "without a base address they go to 4194303"),
+        ([r.Take(0, 0, 0, 0)], "operation 0 before the latest"),
+        ([receive(0, 0), r.Part(0, 0, 0)], "a part of what is no receive of several"),
+        ([receive(0, 0), r.Take(0, 0, 0, 0)], "that no probe has taken"),
+        ([r.Region("a\nb")], "the name of a phase"),
+        ([r.Enter()] * 1025, "1025 calls within calls"),
+    ],
+)
+def test_records_that_make_no_sense(records, reason):
+    with pytest.raises(ReplayError) as caught:
+        clock_of(*records)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith("rank 0, record")
+
+
+def raw(*chunks):
+    """A trace of a rank with these bytes."""
+    trace = HandMade([], chunk_records=1)
+    trace.chunks[0, OPS] = list(chunks)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x7f", "opcode 127, this version knows 0 to 24"),
+        (b"\x01\x80", "its chunk ends within a number"),
+        (b"\x01" + b"\xff" * 10, "a number of more than 64 bits"),
+        (b"\x02\x00\x05ab", "its chunk ends within a text"),
+    ],
+)
+def test_bytes_that_make_no_sense(data, reason):
+    with pytest.raises(ReplayError) as caught:
+        run(raw(data))
+    assert str(caught.value) == f"rank 0, record 0: {reason}" or reason in str(caught.value)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=4), st.lists(st.integers(0, 2**64 - 1)))
+def test_any_bytes_end_in_a_sentence_or_run(chunks, numbers):
+    trace = raw(*chunks)
+    for kind in (MATCHES, TIMES, REGIONS):
+        trace.add(0, kind, *numbers)
+    with_sentence(trace)
+
+
+opcodes = st.sampled_from(r.CLASSES)
+small = st.integers(0, 6)
+
+
+@st.composite
+def any_records(draw):
+    """Whole records whose fields are small: they reach further than any bytes."""
+    made = []
+    for cls in draw(st.lists(opcodes, max_size=30)):
+        fields = {}
+        for name, kind in cls.__annotations__.items():
+            if name not in ("op", "SIGNED"):
+                fields[name] = "ab" if kind is str else draw(small)
+        if cls in (r.Send, r.Receive):
+            fields["flags"] = draw(st.integers(0, 15))
+        made.append(cls(**fields))
+    return made
+
+
+@given(any_records(), any_records())
+def test_any_records_end_in_a_sentence_or_run(first, second):
+    with_sentence(HandMade([*NAMES, *first], [*NAMES, *second]))
+
+
+def with_sentence(trace):
+    try:
+        run(trace)
+    except ReplayError as error:
+        assert str(error)
+
+
+# -- many
+
+
+@pytest.mark.parametrize("num_ranks", [2, 5, 64, 1024])
+def test_ring_does_not_depend_on_the_order_in_which_nodes_are_made(num_ranks):
+    trace = halo(num_ranks, [1], steps=2)
+    forward, outcome = run(trace)
+    backward, _ = run(trace, order=range(num_ranks - 1, -1, -1))
+    assert forward == backward
+    assert not outcome.unmatched
+    assert sum(each["rdma_messages"] for each in outcome.per_rank) == 2 * 2 * num_ranks
+
+
+def test_halo_does_not_depend_on_the_size_of_chunks():
+    offsets = (1, 4, 16)
+    trace = halo(64, offsets)
+    first, _ = run(trace)
+    trace.chunk_records = 3
+    assert run(trace, order=[*range(1, 64, 2), *range(0, 64, 2)])[0] == first
+
+
+def test_cut_recording_is_replayed_up_to_its_end():
+    trace = HandMade([*NAMES, *call(0)])
+    _, outcome = run(trace)
+    assert outcome.warnings == [
+        "the recording of 1 ranks was cut, the first is rank 0: what they did later is missing"
+    ]
+
+
+def test_what_could_not_be_recorded_is_told():
+    _, outcome = run(HandMade([*NAMES, r.Lost(1), r.End()]))
+    assert "1 things that could not be recorded, the first on rank 0: Send" in outcome.warnings[0]
