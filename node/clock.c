@@ -1,6 +1,7 @@
 #include "node/clock.h"
 #include "native/array.h"
 #include "native/trace.h"
+#include "node/record/recorder.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,7 @@ void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
     clock->now_ns = clock->entered_ns + clock->charged_ns;
     clock->program_ran = true;
     clock->is_mpi_call = costs_call;
+    if (clock->recorder) pw_recorder_enter(clock->recorder, passed_ns, costs_call);
 }
 
 void pw_clock_enter(pw_clock *clock, bool costs_call)
@@ -217,19 +219,22 @@ void pw_clock_leave(pw_clock *clock)
     if (clock->trace && passed_ns)
         pw_trace_detail(clock->trace, clock->entered_ns, PW_TRACE_CALL, clock->trace->node,
                         (uint64_t)passed_ns, clock->is_mpi_call ? *clock->call : UINT32_MAX);
+    if (clock->recorder) pw_recorder_leave(clock->recorder, clock->now_ns);
     end_call(clock);
 }
 
 int64_t pw_clock_read(pw_clock *clock)
 {
+    int64_t passed_ns = 0;
     if (clock->depth == 0) {
-        int64_t passed_ns = compute_ns(clock, wall_if_needed_ns(clock));
+        passed_ns = compute_ns(clock, wall_if_needed_ns(clock));
         clock->compute_ns += passed_ns;
         clock->now_ns += passed_ns;
         end_call(clock);
     }
     clock->now_ns += clock->read_ns;
     clock->told_ns = clock->now_ns;
+    if (clock->recorder) pw_recorder_read(clock->recorder, passed_ns);
     return clock->now_ns;
 }
 
@@ -240,14 +245,25 @@ void pw_clock_sleep(pw_clock *clock, int64_t duration_ns)
     clock->now_ns += duration_ns;
     clock->entered_ns += duration_ns; /* not the library's time */
     clock->sleep_ns += duration_ns;
+    if (clock->recorder) pw_recorder_slept(clock->recorder, duration_ns);
 }
 
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns)
 {
+    if (clock->recorder)
+        pw_recorder_completed(clock->recorder, clock->now_ns, complete_ns, clock->poll_ns);
     clock->now_ns = pw_later(clock->now_ns, complete_ns) + clock->poll_ns;
 }
 
-void pw_clock_found_nothing(pw_clock *clock)
+void pw_clock_pass(pw_clock *clock, int64_t duration_ns)
+{
+    if (clock->recorder && duration_ns) pw_recorder_passed(clock->recorder, duration_ns);
+    clock->now_ns += duration_ns;
+}
+
+/* How many tests in vain a program makes is up to this host: a recording of compute has one duration
+ * for all of them and the call that they lead to. */
+static void found_nothing(pw_clock *clock)
 {
     if (clock->depth != 1) return;
     clock->is_prepaid = clock->compute == PW_COMPUTE_REPLAY;
@@ -255,25 +271,44 @@ void pw_clock_found_nothing(pw_clock *clock)
         clock->vain_ns = clock->recorded_ns[--clock->num_recorded];
 }
 
+void pw_clock_look_in_vain(pw_clock *clock, int64_t poll_ns)
+{
+    found_nothing(clock);
+    clock->now_ns += poll_ns;
+    if (!clock->recorder) return;
+    if (clock->depth == 1)
+        pw_recorder_looked(clock->recorder, clock->now_ns - clock->entered_ns, poll_ns);
+    else pw_recorder_passed(clock->recorder, poll_ns);
+}
+
 static void take_back(pw_clock *clock, int64_t duration_ns)
 {
     clock->now_ns = pw_later(clock->now_ns - duration_ns, clock->told_ns);
 }
 
-void pw_clock_excuse_call(pw_clock *clock)
+/* What the loop did between two tests goes, too. */
+static void excuse_loop(pw_clock *clock)
 {
-    pw_clock_found_nothing(clock);
-    if (clock->depth != 1) return;
-    take_back(clock, clock->charged_ns);
-    clock->charged_ns = 0;
-    clock->excused_wall_ns = pw_clock_wall_ns();
-    if (!clock->is_polling) return;
     if (clock->is_recording && clock->recording_error == PW_OK) clock->vain_ns -= clock->last_ns;
     if (clock->compute != PW_COMPUTE_MEASURED) return; /* else it is not the loop's */
     take_back(clock, clock->passed_ns);
     clock->entered_ns -= clock->passed_ns;
     clock->compute_ns -= clock->passed_ns;
     clock->passed_ns = 0;
+}
+
+void pw_clock_excuse_call(pw_clock *clock)
+{
+    const int64_t before_ns = clock->now_ns, entered_ns = clock->entered_ns;
+    found_nothing(clock);
+    if (clock->depth != 1) return;
+    take_back(clock, clock->charged_ns);
+    clock->charged_ns = 0;
+    clock->excused_wall_ns = pw_clock_wall_ns();
+    if (clock->is_polling) excuse_loop(clock);
+    if (clock->recorder)
+        pw_recorder_excused(clock->recorder, clock->now_ns - entered_ns,
+                            before_ns - clock->now_ns);
 }
 
 const int64_t *pw_clock_recorded(const pw_clock *clock, uint64_t *num_durations)

@@ -10,6 +10,7 @@
 #include "native/types.h"
 
 struct pw_trace;
+struct pw_recorder;
 
 /* cdef begin */
 #define PW_COMPUTE_MEASURED 0
@@ -61,6 +62,7 @@ typedef struct {
     uint8_t is_mpi_call; /* the outermost one */
     struct pw_trace *trace; /* NULL: calls leave no record */
     const uint32_t *call;   /* index of the MPI call under way, for the trace */
+    struct pw_recorder *recorder; /* NULL: nothing is recorded */
 } pw_clock;
 
 /* The host's own clock (CLOCK_MONOTONIC). */
@@ -83,9 +85,10 @@ void pw_clock_declare(pw_clock *clock, int64_t duration_ns);
 void pw_clock_sleep(pw_clock *clock, int64_t duration_ns);
 /* The CPU learns of a completion. */
 void pw_clock_completed(pw_clock *clock, int64_t complete_ns);
-/* The outermost call is a test in vain. How many of them a program makes is up to this host, so a
- * recording has one duration for all of them and the call that they lead to. */
-void pw_clock_found_nothing(pw_clock *clock);
+/* The CPU works for so long, within a call. */
+void pw_clock_pass(pw_clock *clock, int64_t duration_ns);
+/* The outermost call is a test in vain: the look costs so much. */
+void pw_clock_look_in_vain(pw_clock *clock, int64_t poll_ns);
 /* The same, and what it looks for is not here yet, but may be in virtual time: the call as such
  * costs nothing, and neither does what a loop of such calls does between them. Else the time of a
  * program that tests in a loop would be this host's. */

@@ -1,5 +1,6 @@
 #include "node/node.h"
 #include "node/node_state.h"
+#include "node/record/recorder.h"
 #include "native/status.h"
 #include "ni/ni.h"
 #include "node/settings/config.h"
@@ -211,6 +212,7 @@ void pw_node_destroy(pw_node *node)
     if (!node) return;
     if (node->ni) pw_node_reclaim(node);
     pw_node_trace_drop(node);
+    (void)pw_node_record_finish(node); /* what failed is the host's to ask before */
     pw_node_regions_finish(node);
     node->wire->ops->close(node->wire);
     if (node->owns_strategy && node->strategy->destroy)
@@ -336,7 +338,7 @@ void pw_node_clock_reach(pw_node *node, int64_t time_ns)
 
 void pw_node_clock_pass(pw_node *node, int64_t duration_ns)
 {
-    LOCKED(node, node->clock.now_ns += duration_ns);
+    LOCKED(node, pw_clock_pass(&node->clock, duration_ns));
 }
 
 void pw_node_clock_failed_test(pw_node *node, int is_future, int64_t poll_ns)

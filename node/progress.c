@@ -344,6 +344,5 @@ void pw_node_failed_test(pw_node *node, bool is_future, int64_t poll_ns)
         pw_clock_excuse_call(&node->clock);
         return;
     }
-    pw_clock_found_nothing(&node->clock);
-    node->clock.now_ns += poll_ns;
+    pw_clock_look_in_vain(&node->clock, poll_ns);
 }

@@ -3,6 +3,7 @@
 #include "native/crc32c.h"
 #include "node/node_state.h"
 #include "node/node_trace.h"
+#include "node/record/recorder.h"
 
 #define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
 
@@ -114,6 +115,7 @@ static int tell_invalidated(pw_node *node, uint64_t first_page, uint64_t num_pag
 
 int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages)
 {
+    if (node->clock.recorder) pw_recorder_unmapped(node->clock.recorder, first_page, num_pages);
     shoot_down(node, first_page, num_pages);
     pw_memory_at(node->memory, node->clock.now_ns);
     pw_memory_unmapped(node->memory, first_page, num_pages);
@@ -129,6 +131,7 @@ void pw_node_forked(pw_node *node)
 int pw_node_share_pages(pw_node *node)
 {
     atomic_store_explicit(&node->num_forks, 0, memory_order_relaxed);
+    if (node->clock.recorder) pw_recorder_forked(node->clock.recorder);
     int code = pw_memory_fork(node->memory, 0, UINT64_MAX);
     if (code < 0) return pw_node_fail(node, code, "fork");
     shoot_down(node, 0, PW_ALL_PAGES);
@@ -242,6 +245,7 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
 int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out)
 {
     node->is_posted = true;
+    pw_node_record_lost(node, "a one-sided operation");
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
     pw_handles_begin(&node->handles, handle, id);

@@ -1,4 +1,5 @@
 #include "node/messages/messages.h"
+#include "node/record/recorder.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,17 @@ pw_operation *pw_operation_new(pw_messages *messages, uint8_t kind)
     return operation;
 }
 
+/* NULL: nothing is recorded. */
+static pw_recorder *recorder_of(const pw_messages *messages) { return messages->clock->recorder; }
+
+static bool is_recorded(const pw_messages *messages, const pw_operation *operation)
+{
+    return recorder_of(messages) && operation->recorded;
+}
+
 void pw_operation_free(pw_messages *messages, pw_operation *operation)
 {
+    if (is_recorded(messages, operation)) pw_recorder_forget(recorder_of(messages), operation);
     free(operation->memory);
     operation->memory = NULL;
     if (operation->frame) pw_frame_give(&messages->frames, operation->frame);
@@ -88,6 +98,7 @@ int pw_operation_acquire(pw_messages *messages, pw_operation *receive)
 {
     if (receive->capacity_bytes <= messages->eager_limit_bytes) return PW_OK;
     const pw_span span = {receive->address, receive->capacity_bytes};
+    if (recorder_of(messages)) pw_recorder_uses(recorder_of(messages), span);
     const int code =
         pw_node_acquire(messages->node, span, PW_ACCESS_WRITE | PW_ACCESS_MESSAGE, &receive->lease);
     receive->has_lease = code == PW_OK;
@@ -103,6 +114,7 @@ int pw_operation_release(pw_messages *messages, pw_operation *operation)
 
 static int end(pw_messages *messages, pw_operation *operation)
 {
+    if (is_recorded(messages, operation)) pw_recorder_over(recorder_of(messages), operation);
     /* Its owner may be another thread, which reads the rest once it sees this, without the lock. */
     __atomic_store_n(&operation->done, 1, __ATOMIC_RELEASE);
     if (operation->is_dropped) pw_operation_free(messages, operation);
@@ -135,6 +147,8 @@ int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t addres
 {
     uint8_t *frame = pw_node_take_frame(messages->node);
     if (!frame) return PW_ERR_NOMEM;
+    if (recorder_of(messages))
+        pw_recorder_sent(recorder_of(messages), NULL, peer, header, (pw_span){address, num_bytes});
     (void)pw_node_write_message(messages->node, peer, PW_MESSAGE_EAGER, address, num_bytes, 0,
                                 frame);
     return pw_messages_send_frame(messages, peer, frame, carried_bytes(messages, num_bytes),
@@ -144,6 +158,9 @@ int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t addres
 int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
                              const pw_message_header *header)
 {
+    if (recorder_of(messages))
+        pw_recorder_sent(recorder_of(messages), send, send->peer, header,
+                         (pw_span){send->address, send->num_bytes});
     int code =
         pw_node_expose(messages->node, send->peer, send->address, send->num_bytes, &send->handle);
     if (code < 0) {
@@ -250,6 +267,7 @@ static int end_at(pw_messages *messages, pw_operation *receive, int64_t complete
 
 int pw_messages_withdraw(pw_messages *messages, pw_operation *receive)
 {
+    if (is_recorded(messages, receive)) pw_recorder_cancelled(recorder_of(messages), receive);
     pw_operation_unlink(receive);
     return end_at(messages, receive, messages->clock->now_ns);
 }
@@ -260,6 +278,8 @@ static int land(pw_messages *messages, pw_operation *receive, const pw_arrival *
     const pw_envelope *envelope = &arrival->envelope;
     const pw_message_header *header = &arrival->header;
     if (!receive->is_multi) pw_operation_unlink(receive);
+    if (is_recorded(messages, receive) && receive->match)
+        pw_recorder_matched(recorder_of(messages), receive, envelope->source_node, header->source);
     if (messages->host.matched)
         receive = messages->host.matched(messages->host.context, receive, envelope->num_bytes);
     int code = receive ? PW_OK : PW_ERR_NOMEM;
@@ -303,9 +323,35 @@ static void read_frame(const uint8_t *frame, uint32_t frame_bytes, pw_arrival *o
     out->frame_bytes = frame_bytes;
 }
 
+void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool waited, bool taken)
+{
+    arrived->is_announced = 1;
+    if (recorder_of(messages))
+        pw_recorder_found(
+            recorder_of(messages), arrived,
+            (waited ? PW_FOUND_WAITED : 0) | (taken ? PW_FOUND_TAKEN : 0));
+    if (taken) pw_operation_unlink(arrived);
+}
+
+void pw_messages_completed(pw_messages *messages, pw_operation *operation,
+                           const pw_operation *whole)
+{
+    pw_clock *clock = messages->clock;
+    if (clock->recorder)
+        pw_recorder_done(clock->recorder, operation, whole, clock->now_ns, clock->poll_ns);
+    clock->now_ns = pw_later(clock->now_ns, operation->complete_ns) + clock->poll_ns;
+}
+
+void pw_messages_told(pw_messages *messages, pw_operation *operation, const pw_operation *whole)
+{
+    if (recorder_of(messages)) pw_recorder_told(recorder_of(messages), operation, whole);
+}
+
 int pw_messages_take(pw_messages *messages, pw_operation *receive, pw_operation *arrived)
 {
     pw_arrival arrival;
+    if (is_recorded(messages, arrived) && !receive->recorded)
+        pw_recorder_took(recorder_of(messages), arrived, receive);
     read_frame(arrived->frame, arrived->frame_bytes, &arrival);
     pw_operation_unlink(arrived);
     const int code = land(messages, receive, &arrival);
@@ -317,6 +363,7 @@ int pw_messages_post(pw_messages *messages, pw_operation *receive)
 {
     const bool is_multi = receive->is_multi;
     receive->posted_ns = messages->clock->now_ns;
+    if (recorder_of(messages)) pw_recorder_posted(recorder_of(messages), receive);
     pw_operation_append(&messages->posted, receive);
     do {
         pw_operation *arrived = pw_messages_find(messages, receive);

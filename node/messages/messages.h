@@ -58,12 +58,15 @@ struct pw_operation {
     uint8_t is_announced; /* ARRIVED: a probe has told of it */
     uint8_t is_dropped;   /* nobody asks for it any more: freed when it is over */
     uint8_t has_lease;
+    uint8_t is_in_order; /* the host's: messages of one source are to end in the order of sending */
     pw_handle *handle; /* of the transfer, NULL: none is under way */
     pw_lease lease;
     uint8_t *memory;             /* malloc'd, freed with the operation */
     uint8_t *frame;              /* ARRIVED: a copy of what came */
     pw_operation *companion;     /* the host's: waited for after this one */
     pw_operation *next_given_up; /* the host's */
+    uint32_t recorded; /* its number in the recording, from 1 on; 0: none, or the CPU knows of it */
+    uint32_t match;    /* the same, of a receive from any source that is not matched */
 };
 /* cdef end */
 
@@ -150,6 +153,15 @@ int pw_messages_take(pw_messages *messages, pw_operation *receive, pw_operation 
 /* Take back a receive that is posted: it is over, now. */
 int pw_messages_withdraw(pw_messages *messages, pw_operation *receive);
 
+/* The program is told of a message that came early, and takes it or not; waited: the CPU's next
+ * look is for it. */
+void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool waited, bool taken);
+/* The CPU learns of an operation that is over, which may lie ahead, by a look; whole: the receive of
+ * several messages that it is a part of, NULL: none. */
+void pw_messages_completed(pw_messages *messages, pw_operation *operation,
+                           const pw_operation *whole);
+/* The same look told of this one, too. */
+void pw_messages_told(pw_messages *messages, pw_operation *operation, const pw_operation *whole);
 /* What the node's `message` gives: PW_ERR_MALFORMED, counted, when it is none. */
 int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *frame,
                      uint32_t frame_bytes, pw_arrival *out);

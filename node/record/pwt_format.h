@@ -57,7 +57,7 @@
 #define PW_OP_FORK 20   /* the process was forked */
 #define PW_OP_REGION 21 /* number of bytes, and these: a phase of the program begins */
 #define PW_OP_LEFT 22   /* the innermost phase ends */
-#define PW_OP_LOST 23   /* idx of a name: what this version cannot record was done here */
+#define PW_OP_LOST 23   /* number of bytes, and these: what cannot be recorded was done here */
 #define PW_OP_PART 24   /* operation of a RECEIVE that takes several, peer, source: the next message of
                            these that it took; an operation itself */
 #define PW_OPS 25
@@ -70,6 +70,8 @@
 #define PW_RECEIVE_UNSIZED 1 /* into memory of its own, of the message's length */
 #define PW_RECEIVE_IGNORES 2 /* bits of the tag; else none */
 #define PW_RECEIVE_MULTI 4   /* takes several messages */
+#define PW_RECEIVE_IN_ORDER 8 /* such messages of one source end in the order of sending, at the end
+                                 of the one before at the earliest */
 /* Flags of FOUND. */
 #define PW_FOUND_WAITED 1 /* the CPU waited for it */
 #define PW_FOUND_TAKEN 2  /* nobody else gets it: a TAKE may follow */

@@ -1,5 +1,6 @@
 #include "node/report/program_regions.h"
 #include "node/node_state.h"
+#include "node/record/recorder.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,7 @@ static int64_t enter(pw_node *node, const char *name, uint64_t name_bytes)
     if (row < 0) return no_memory(node);
     pw_clock_enter(&node->clock, false); /* the compute before the mark belongs to before it */
     settle(node, true);
+    if (node->clock.recorder) pw_recorder_region_entered(node->clock.recorder, name, name_bytes);
     regions->thread = thread;
     const int64_t number = ++regions->last_number;
     if (regions->depth < PW_REGION_DEPTH_MAX)
@@ -150,8 +152,10 @@ static void close_to(pw_node *node, uint32_t depth)
     pw_program_regions *regions = &node->regions;
     pw_clock_enter(&node->clock, false);
     settle(node, true);
-    while (regions->depth > depth)
+    while (regions->depth > depth) {
+        if (node->clock.recorder) pw_recorder_region_left(node->clock.recorder);
         if (--regions->depth < PW_REGION_DEPTH_MAX) trace_open(node, regions->depth);
+    }
     pw_clock_leave(&node->clock);
 }
 

@@ -50,6 +50,7 @@ typedef struct {
     int64_t strict, quiet;                     /* 0 or 1 */
     char json[PW_CONFIG_PATH_BYTES];           /* empty: none */
     char trace[PW_CONFIG_PATH_BYTES];          /* the same */
+    char record[PW_CONFIG_PATH_BYTES];         /* the same; each rank's is FILE.RANK */
     char html[PW_CONFIG_PATH_BYTES];
 } pw_node_run;
 

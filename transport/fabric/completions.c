@@ -137,8 +137,15 @@ void pw_fi_release(pw_fi_process *process, pw_fi_operation *buffer)
     pw_fi_give(process, buffer);
 }
 
+/* The multi-receive buffer that it is a part of. */
+static const pw_operation *whole_of(const pw_fi_operation *operation)
+{
+    return operation->parent ? &operation->parent->base : NULL;
+}
+
 static void tell(pw_fi_process *process, pw_fi_operation *operation)
 {
+    pw_messages_told(&process->messages, &operation->base, whole_of(operation));
     const pw_fi_sink *sink = operation->sink;
     if (sink->counter && !operation->is_uncounted) {
         if (operation->error) sink->counter->errors++;
@@ -155,13 +162,12 @@ bool pw_fi_deliver(pw_fi_process *process, bool is_waiting)
     pw_fi_timeline *timeline = &process->timeline;
     pw_fi_operation *first = pw_fi_timeline_first(timeline);
     if (!first) return false;
-    if (first->base.complete_ns > process->clock->now_ns) {
-        if (!is_waiting) return false;
-        process->clock->now_ns = first->base.complete_ns;
-    }
-    if (first->error != FI_ENOMSG) process->clock->now_ns += process->clock->poll_ns;
+    pw_clock *clock = process->clock;
+    if (first->base.complete_ns > clock->now_ns && !is_waiting) return false;
+    if (first->error != FI_ENOMSG)
+        pw_messages_completed(&process->messages, &first->base, whole_of(first));
     while ((first = pw_fi_timeline_first(timeline)) &&
-           first->base.complete_ns <= process->clock->now_ns)
+           first->base.complete_ns <= clock->now_ns)
         tell(process, pw_fi_timeline_take(timeline));
     return true;
 }

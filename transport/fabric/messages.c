@@ -52,6 +52,7 @@ int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
 {
     uint8_t *frame = pw_node_take_frame(process->node);
     if (!frame) return PW_ERR_NOMEM;
+    pw_node_record_lost(process->node, "a one-sided or atomic operation");
     const pw_message_header header = {
         .context = pw_fi_context(peer_endpoint, false), .data = data, .source = endpoint};
     (void)pw_ni_message_write(process->ni, node, kind, (uintptr_t)payload, payload_bytes, 0,
@@ -209,8 +210,10 @@ static int peek(pw_fi_process *process, pw_fi_operation *look, uint64_t flags)
     }
     look->base.complete_ns = pw_later(look->base.complete_ns, arrived->arrival_ns);
     describe_arrived(look, arrived);
+    const bool is_taken = (flags & (FI_CLAIM | FI_DISCARD)) != 0;
+    pw_messages_announce(&process->messages, arrived, true, is_taken);
+    look->base.is_announced = 1;
     if (flags & FI_CLAIM) {
-        pw_operation_unlink(arrived);
         pw_fi_operation_of(arrived)->context = look->context;
         pw_fi_operation_of(arrived)->endpoint = look->endpoint;
         pw_operation_append(&process->claimed, arrived);
@@ -261,6 +264,7 @@ static pw_fi_operation *new_receive(pw_fi_endpoint *endpoint, uint64_t kind,
     receive->base.tag = wanted->tag;
     receive->base.ignore = wanted->ignore;
     receive->base.is_multi = (flags & FI_MULTI_RECV) != 0;
+    receive->base.is_in_order = kind == FI_MSG;
     receive->num_users = 1;
     receive->base.peer = PW_ANY_NODE;
     receive->base.posted_ns = endpoint->process->clock->now_ns;

@@ -17,6 +17,7 @@
 #include "native/status.h"
 #include "node/node.h"
 #include "node/node_trace.h"
+#include "node/record/recorder.h"
 #include "node/report/output_file.h"
 #include "node/report/program_regions.h"
 #include "node/report/report.h"
@@ -299,6 +300,20 @@ static int start_trace(pw_fi_process *process)
                         code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
 }
 
+static int start_recording(pw_fi_process *process)
+{
+    if (!config.run.record[0]) return 0;
+    char path[PW_OUTPUT_PATH_BYTES];
+    const uint32_t rank = pw_node_number(process->node);
+    int code = pw_output_path(path, "%s.%" PRIu32, config.run.record, rank);
+    if (code == PW_OK)
+        code = pw_node_record_start(process->node, path, process->messages.eager_limit_bytes);
+    if (code == PW_OK) return 0;
+    return pw_fi_refuse(pw_fi_error_of(code), "run.record: '%.600s.%" PRIu32 "' was not written: %s",
+                        config.run.record, rank,
+                        code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
+}
+
 static void tell_forked(void)
 {
     if (process_here) pw_node_forked(process_here->node);
@@ -329,6 +344,7 @@ static int create(pw_fi_process **out)
     if (!error) error = create_node(process, machine_nodes);
     if (!error) error = set_frames(process);
     if (!error) error = start_trace(process);
+    if (!error) error = start_recording(process);
     if (!error) error = ask_host(process);
     if (!error && pw_fi_attach_marks(process) < 0) error = FI_ENOMEM;
     if (error) {
@@ -421,6 +437,9 @@ void pw_fi_process_rest(pw_fi_process *process)
     const char *directory = getenv("PAGEWIRE_LAUNCH_DIR");
     pw_fi_turn_until(process, is_quiet, NULL, DRAIN_TURNS);
     leave_durations(process);
+    if (pw_node_record_finish(process->node) < 0)
+        pw_fi_process_fail(process, "run.record: '%s.%u' was not written: %s", config.run.record,
+                           pw_node_number(process->node), strerror(errno));
     if (pw_node_trace_finish(process->node) < 0)
         pw_fi_process_fail(process, "run.trace: '%s/%u.trace' was not written: %s", directory,
                            pw_node_number(process->node), strerror(errno));

@@ -68,6 +68,8 @@ class CpuClock:
         """The CPU learns of a completion at that time."""
         self.reach = partial(lib.pw_node_clock_reach, node)
         """It is at least that late."""
+        self.meet = partial(lib.pw_node_clock_meet, node)
+        """It is that of the latest of a group, whose number and members follow."""
         self.work = partial(lib.pw_node_clock_pass, node)
         """The CPU works for so many ns, within a call."""
         self.failed_test = partial(lib.pw_node_clock_failed_test, node)

@@ -10,6 +10,7 @@ every member is there and merges the clocks by maximum.
 """
 
 import itertools
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -183,7 +184,15 @@ def arrive_on(comm: MPI.Intracomm) -> None:
     request = _iallreduce(comm, mine, latest, MPI.MAX)
     while not _test(request):
         turn(partial(_describe_arrival, comm))
-    here.clock.reach(int(latest[0]))
+    here.clock.meet(int(latest[0]), *_group_of(comm))
+
+
+def _group_of(comm: MPI.Intracomm) -> tuple[int, int]:
+    """A number that the members of a communicator alone have, for a recording; how many they are."""
+    if not here.node.config.run.record:
+        return 0, 0
+    ranks = _world_ranks(comm)
+    return zlib.crc32(numpy.array(ranks, "<u4").tobytes()), len(ranks)
 
 
 def _synchronising(owner: type, name: str) -> Callable[..., Any]:

@@ -69,6 +69,8 @@ def install() -> None:
     here.open(node, made[0])
     if loaded.run.trace:
         node.start_trace(_records_path(loaded.run.trace, wire.rank))
+    if loaded.run.record:
+        node.start_recording(f"{loaded.run.record}.{wire.rank}", eager_limit_bytes)
     lib.pw_messaging_set_pause(here.messaging, lib.pw_host_pause, ffi.NULL)
     # Forks of C code are noticed page by page, when a walk finds a page shared.
     os.register_at_fork(after_in_parent=node.forked)
@@ -165,7 +167,7 @@ class Ending:
         node = here.node
         directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
         per_rank = None
-        failure = _finish_trace(node)  # told when every rank has what it waits for
+        failure = _finish_files(node)  # told when every rank has what it waits for
         if not directory:
             per_rank = native(MPI.Comm, "gather")(self._wire.comm, node.counters(), 0)
         try:
@@ -188,12 +190,14 @@ class Ending:
             self._wire.free()
 
 
-def _finish_trace(node: Node) -> OutputError | None:
-    try:
-        node.finish_trace()
-    except OutputError as error:
-        return error
-    return None
+def _finish_files(node: Node) -> OutputError | None:
+    failure = None
+    for finish in (node.finish_recording, node.finish_trace):
+        try:
+            finish()
+        except OutputError as error:
+            failure = error
+    return failure
 
 
 def _make_page(path: str, per_rank: list[Any], settings: config.Config) -> None:

@@ -57,6 +57,7 @@ class Node:
         self.platform = platform.load(config.run.platform)
         self._failure: BaseException | None = None
         self._trace_path = ""
+        self._record_path = ""
         self._alive: list[Any] = []  # what the node's C points to
         self._answers = Answers(config, self._keep_failure)
         self.c = self._make(wire)
@@ -193,6 +194,16 @@ class Node:
     def finish_trace(self) -> None:
         """Nothing more is recorded; raises OutputError when a part could not be written."""
         _check_written(lib.pw_node_trace_finish(self.c), f"run.trace: '{self._trace_path}'")
+
+    def start_recording(self, path: str, eager_limit_bytes: int) -> None:
+        """Record what the program does into a new file; raises OutputError."""
+        self._record_path = path
+        code = lib.pw_node_record_start(self.c, path.encode(), eager_limit_bytes)
+        _check_written(code, f"run.record: '{path}'")
+
+    def finish_recording(self) -> None:
+        """The program has ended; raises OutputError when a part could not be written."""
+        _check_written(lib.pw_node_record_finish(self.c), f"run.record: '{self._record_path}'")
 
     def close(self) -> None:
         """Take the node down, and its wire."""

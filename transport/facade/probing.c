@@ -7,10 +7,7 @@ static void tell(pw_operation *arrived, uint32_t flags, pw_found *out)
     *out = (pw_found){.num_bytes = arrived->message_bytes,
                       .source = (int32_t)arrived->source,
                       .tag = (int32_t)arrived->tag};
-    arrived->is_announced = 1;
-    if (!(flags & PW_PROBE_TAKE)) return;
-    pw_operation_unlink(arrived);
-    out->taken = arrived;
+    if (flags & PW_PROBE_TAKE) out->taken = arrived;
 }
 
 /* As a Test does: 1 when it has arrived in virtual time. */
@@ -38,9 +35,14 @@ int pw_call_probe(pw_messaging *messaging, pw_channel *channel, int32_t source, 
     if (flags & PW_PROBE_WAIT) {
         found = pw_channel_find(messaging, channel, source, tag);
         code = found != NULL;
-        if (found) pw_clock_completed(pw_node_clock(messaging->node), found->arrival_ns);
+        if (found) {
+            pw_messages_announce(&messaging->messages, found, true, flags & PW_PROBE_TAKE);
+            pw_clock_completed(pw_node_clock(messaging->node), found->arrival_ns);
+        }
     } else {
         code = probe_now(messaging, channel, source, tag, &found);
+        if (code > 0)
+            pw_messages_announce(&messaging->messages, found, false, flags & PW_PROBE_TAKE);
     }
     if (code > 0) tell(found, flags, out);
     pw_node_unlock(messaging->node);
