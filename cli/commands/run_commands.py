@@ -24,7 +24,10 @@ Words = Annotated[
 ]
 
 OF_THE_MACHINE = ("memory", "policy", "timeout", "err", "eager_limit", "platform")
-_OF_A_RANK = (*OF_THE_MACHINE, "compute", "strict", "quiet", "json", "html", "trace", "transport")
+_OF_A_RANK = (
+    *(*OF_THE_MACHINE, "compute", "strict", "quiet", "json", "html", "trace", "transport"),
+    "record",
+)
 _OF_MPIEXEC = ("mpi", "hosts", "mpiexec_options")
 
 
@@ -33,9 +36,12 @@ _OF_MPIEXEC = ("mpi", "hosts", "mpiexec_options")
 def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
     """Run PROGRAM (an app, a .py file, -m module, or behind -- any command that uses MPI) on RANKS
     ranks."""
+    return _launch(ranks, words, given.environ())
+
+
+def _launch(ranks: str, words: list[str] | None, environ: dict[str, str]) -> int:
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
-    environ = given.environ()
     launcher.choose_transport(environ, chosen)
     launcher.check_settings(environ, chosen)
     outcome = launcher.launch(num_ranks, chosen, environ)
@@ -43,6 +49,23 @@ def launch(ranks: Ranks, words: Words = None, *, given: Given) -> int:
         rest = "" if outcome.is_past else "; every rank was ended"
         print(f"pagewire: {outcome.failure}{rest}", file=sys.stderr)
     return outcome.exit_code
+
+
+@app.command()
+@takes_settings(*(name for name in _OF_A_RANK if name != "record"), *_OF_MPIEXEC)
+def record(
+    ranks: Ranks,
+    words: Words = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE.pwt", help="the trace")
+    ] = "",
+    *,
+    given: Given,
+) -> int:
+    """Run PROGRAM as launch does, and record what it does into a trace for `pagewire replay`."""
+    if not output:
+        raise ConfigError("record needs -o FILE.pwt, the trace to write")
+    return _launch(ranks, words, given.environ(record=output))
 
 
 # It is here for its help and for completion: main.py runs it without a command-line library.

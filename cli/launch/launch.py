@@ -29,7 +29,7 @@ from pagewire.cli.kit.watch import (
     first_without_goodbye,
     unfinished,
 )
-from pagewire.cli.launch import fabric, merging, mpi_choice, options
+from pagewire.cli.launch import fabric, merging, mpi_choice, options, recording
 from pagewire.cli.launch.program import Program, check_module
 from pagewire.cli.launch.witness import STARTER
 from pagewire.native import output
@@ -84,7 +84,7 @@ def check_settings(environ: Mapping[str, str], chosen: Program | None = None) ->
     beside = _folders_beside(chosen)
     for registry in config.EXTENSIONS:
         registry.create(checked.value(registry.setting), folders=beside)
-    for name in ("json", "trace", "html", "compute_record"):
+    for name in ("json", "trace", "html", "compute_record", "record"):
         check_writable(f"run.{name}", getattr(checked.run, name))
     mpi_choice.check_options(checked.run.hosts, checked.run.mpiexec_options)
     _check_transport(checked, environ, chosen)
@@ -233,6 +233,8 @@ def launch_command(
         words = mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables)
         process = _start([*words, *command], variables, stdout)
         outcome = _watched(process, num_ranks, settings, pathlib.Path(directory), marker, errors)
+        if run.record:
+            recording.merge(num_ranks, settings, program)
         if not outcome.failure:
             try:
                 merging.merge(pathlib.Path(directory), num_ranks, settings, program, stdout, group)

@@ -57,6 +57,9 @@ _ALL = (
     ),
     SettingOption("json", "write the results to this file", metavar="FILE"),
     SettingOption("trace", "write a timeline for ui.perfetto.dev (run.trace)", metavar="FILE"),
+    SettingOption(
+        "record", "record what PROGRAM does, for pagewire replay (run.record)", metavar="FILE"
+    ),
     SettingOption("html", "write the report as a page for a browser (run.html)", metavar="FILE"),
 )
 OPTIONS: Mapping[str, SettingOption] = {each.name: each for each in _ALL}
