@@ -261,8 +261,8 @@ void pw_clock_pass(pw_clock *clock, int64_t duration_ns)
     clock->now_ns += duration_ns;
 }
 
-/* How many tests in vain a program makes is up to this host: a recording of compute has one duration
- * for all of them and the call that they lead to. */
+/* How many tests in vain a program makes is up to this host: a recording of compute has one
+ * duration for all of them and the call that they lead to. */
 static void found_nothing(pw_clock *clock)
 {
     if (clock->depth != 1) return;
@@ -307,8 +307,7 @@ void pw_clock_excuse_call(pw_clock *clock)
     clock->excused_wall_ns = pw_clock_wall_ns();
     if (clock->is_polling) excuse_loop(clock);
     if (clock->recorder)
-        pw_recorder_excused(clock->recorder, clock->now_ns - entered_ns,
-                            before_ns - clock->now_ns);
+        pw_recorder_excused(clock->recorder, clock->now_ns - entered_ns, before_ns - clock->now_ns);
 }
 
 const int64_t *pw_clock_recorded(const pw_clock *clock, uint64_t *num_durations)

@@ -60,8 +60,8 @@ typedef struct {
     uint8_t is_polling;  /* the call follows an excused one at once: the program tests in a loop */
     uint8_t is_prepaid;  /* replay: a test in vain has taken the next call's duration */
     uint8_t is_mpi_call; /* the outermost one */
-    struct pw_trace *trace; /* NULL: calls leave no record */
-    const uint32_t *call;   /* index of the MPI call under way, for the trace */
+    struct pw_trace *trace;       /* NULL: calls leave no record */
+    const uint32_t *call;         /* index of the MPI call under way, for the trace */
     struct pw_recorder *recorder; /* NULL: nothing is recorded */
 } pw_clock;
 

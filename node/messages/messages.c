@@ -327,9 +327,8 @@ void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool wai
 {
     arrived->is_announced = 1;
     if (recorder_of(messages))
-        pw_recorder_found(
-            recorder_of(messages), arrived,
-            (waited ? PW_FOUND_WAITED : 0) | (taken ? PW_FOUND_TAKEN : 0));
+        pw_recorder_found(recorder_of(messages), arrived,
+                          (waited ? PW_FOUND_WAITED : 0) | (taken ? PW_FOUND_TAKEN : 0));
     if (taken) pw_operation_unlink(arrived);
 }
 

@@ -59,7 +59,7 @@ struct pw_operation {
     uint8_t is_dropped;   /* nobody asks for it any more: freed when it is over */
     uint8_t has_lease;
     uint8_t is_in_order; /* the host's: messages of one source are to end in the order of sending */
-    pw_handle *handle; /* of the transfer, NULL: none is under way */
+    pw_handle *handle;   /* of the transfer, NULL: none is under way */
     pw_lease lease;
     uint8_t *memory;             /* malloc'd, freed with the operation */
     uint8_t *frame;              /* ARRIVED: a copy of what came */
@@ -156,8 +156,8 @@ int pw_messages_withdraw(pw_messages *messages, pw_operation *receive);
 /* The program is told of a message that came early, and takes it or not; waited: the CPU's next
  * look is for it. */
 void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool waited, bool taken);
-/* The CPU learns of an operation that is over, which may lie ahead, by a look; whole: the receive of
- * several messages that it is a part of, NULL: none. */
+/* The CPU learns of an operation that is over, which may lie ahead, by a look; whole: the receive
+ * of several messages that it is a part of, NULL: none. */
 void pw_messages_completed(pw_messages *messages, pw_operation *operation,
                            const pw_operation *whole);
 /* The same look told of this one, too. */

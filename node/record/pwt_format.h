@@ -8,8 +8,8 @@
  *
  * Records: an opcode of one byte, then its fields, each an unsigned LEB128 number; fields marked
  * +- are zigzag (0, -1, 1, -2 ...). Times are ns. Operations are numbered from 0 on in the order
- * in which a rank's SEND, RECEIVE, FOUND, TAKE and PART stand; DONE and the like name one by how many
- * operations stand between: 0 is the latest. */
+ * in which a rank's SEND, RECEIVE, FOUND, TAKE and PART stand; DONE and the like name one by how
+ * many operations stand between: 0 is the latest. */
 #ifndef PW_NODE_RECORD_PWT_FORMAT_H
 #define PW_NODE_RECORD_PWT_FORMAT_H
 #include "native/types.h"
@@ -20,12 +20,14 @@
 #define PW_PWT_CHUNK_BYTES 65536 /* raw, at most, where a rank writes itself */
 
 /* Kinds of chunks. */
-#define PW_PWT_META 1    /* JSON, UTF-8, of all ranks: program, settings, platform, versions */
-#define PW_PWT_OPS 2     /* records, below */
-#define PW_PWT_MATCHES 3 /* of each RECEIVE from any source, in their order: peer + 1 and source of
-                              the message that it took; 0 and 0: it took none */
-#define PW_PWT_TIMES 4   /* of each LEAVE and the END: +- the virtual clock, less the one before */
-#define PW_PWT_REGIONS 5 /* region, base address; as the run had them: equal runs may differ here */
+#define PW_PWT_META 1 /* JSON, UTF-8, of all ranks: program, settings, platform, versions */
+#define PW_PWT_OPS 2  /* records, below */
+#define PW_PWT_MATCHES                                                                            \
+    3                  /* of each RECEIVE from any source, in their order: peer + 1 and source of \
+                            the message that it took; 0 and 0: it took none */
+#define PW_PWT_TIMES 4 /* of each LEAVE and the END: +- the virtual clock, less the one before */
+#define PW_PWT_REGIONS 5 /* region, base address; as the run had them: equal runs may differ here \
+                          */
 #define PW_PWT_INDEX 6   /* pw_pwt_index_row, of all ranks */
 
 #define PW_PWT_CODEC_NONE 0
@@ -38,28 +40,34 @@
 #define PW_OP_CALL 3    /* idx of its name: an MPI call begins, which costs the library's entry */
 #define PW_OP_ENTER 4   /* a call begins that costs none */
 #define PW_OP_LEAVE 5   /* it ends */
-#define PW_OP_SEND 6    /* peer, context, tag, source, bytes, region, +-offset, flags, data if in flags */
-#define PW_OP_RECEIVE 7 /* peer + 1 or 0 for any, context, tag, source, bytes of the buffer, region,
-                           +-offset, flags, ignored bits of the tag if in flags */
-#define PW_OP_DONE 8    /* operation: the CPU waits until it is over, and learns of it by a look */
-#define PW_OP_TOLD 9    /* operation: it was over at the last look, too */
-#define PW_OP_LOOKS 10  /* count, ns: so many calls that found nothing took so long */
-#define PW_OP_READ 11   /* a reading of the clock */
-#define PW_OP_SLEEP 12  /* ns */
-#define PW_OP_PASS 13   /* +-ns: the CPU works within a call; or what a test in vain took back */
-#define PW_OP_MEET 14   /* group, members: clocks of the group's ranks go on to the latest of them */
-#define PW_OP_FOUND 15  /* peer, context, tag, source, flags: a probe tells of a message */
-#define PW_OP_TAKE 16   /* operation of a FOUND, then bytes, region, +-offset, flags: received, into
-                           an operation of its own */
+#define PW_OP_SEND \
+    6 /* peer, context, tag, source, bytes, region, +-offset, flags, data if in flags */
+#define PW_OP_RECEIVE                                                                             \
+    7                /* peer + 1 or 0 for any, context, tag, source, bytes of the buffer, region, \
+                        +-offset, flags, ignored bits of the tag if in flags */
+#define PW_OP_DONE 8 /* operation: the CPU waits until it is over, and learns of it by a look */
+#define PW_OP_TOLD 9 /* operation: it was over at the last look, too */
+#define PW_OP_LOOKS 10 /* count, ns: so many calls that found nothing took so long */
+#define PW_OP_READ 11  /* a reading of the clock */
+#define PW_OP_SLEEP 12 /* ns */
+#define PW_OP_PASS 13  /* +-ns: the CPU works within a call; or what a test in vain took back */
+#define PW_OP_MEET 14  /* group, members: clocks of the group's ranks go on to the latest of them \
+                        */
+#define PW_OP_FOUND 15 /* peer, context, tag, source, flags: a probe tells of a message */
+#define PW_OP_TAKE                                                                  \
+    16 /* operation of a FOUND, then bytes, region, +-offset, flags: received, into \
+          an operation of its own */
 #define PW_OP_CANCEL 17 /* operation: a receive is taken back */
-#define PW_OP_PAGES 18  /* region, +-page, count, state (PW_PAGE_*): how the program has left pages */
+#define PW_OP_PAGES \
+    18 /* region, +-page, count, state (PW_PAGE_*): how the program has left pages */
 #define PW_OP_UNMAP 19  /* region, +-page, count: the program gave them back */
 #define PW_OP_FORK 20   /* the process was forked */
 #define PW_OP_REGION 21 /* number of bytes, and these: a phase of the program begins */
 #define PW_OP_LEFT 22   /* the innermost phase ends */
 #define PW_OP_LOST 23   /* number of bytes, and these: what cannot be recorded was done here */
-#define PW_OP_PART 24   /* operation of a RECEIVE that takes several, peer, source: the next message of
-                           these that it took; an operation itself */
+#define PW_OP_PART                                                                     \
+    24 /* operation of a RECEIVE that takes several, peer, source: the next message of \
+          these that it took; an operation itself */
 #define PW_OPS 25
 
 /* Flags of SEND. */
@@ -70,8 +78,9 @@
 #define PW_RECEIVE_UNSIZED 1 /* into memory of its own, of the message's length */
 #define PW_RECEIVE_IGNORES 2 /* bits of the tag; else none */
 #define PW_RECEIVE_MULTI 4   /* takes several messages */
-#define PW_RECEIVE_IN_ORDER 8 /* such messages of one source end in the order of sending, at the end
-                                 of the one before at the earliest */
+#define PW_RECEIVE_IN_ORDER                                                  \
+    8 /* such messages of one source end in the order of sending, at the end \
+         of the one before at the earliest */
 /* Flags of FOUND. */
 #define PW_FOUND_WAITED 1 /* the CPU waited for it */
 #define PW_FOUND_TAKEN 2  /* nobody else gets it: a TAKE may follow */

@@ -338,8 +338,7 @@ void pw_recorder_done(pw_recorder *recorder, pw_operation *operation, const pw_o
         put_operation(recorder, put_certain(recorder, PW_OP_DONE), number);
         return;
     }
-    if (operation->complete_ns > now_ns)
-        lose(recorder, "a completion that is no message's");
+    if (operation->complete_ns > now_ns) lose(recorder, "a completion that is no message's");
     pw_recorder_passed(recorder, pw_later(now_ns, operation->complete_ns) + poll_ns - now_ns);
 }
 
@@ -443,7 +442,10 @@ static void by_leaf(pw_recorder *recorder, uint64_t first_page, uint64_t end_pag
     }
 }
 
-static uint64_t end_page_of(pw_span span) { return pw_page_of(span.address + span.num_bytes - 1) + 1; }
+static uint64_t end_page_of(pw_span span)
+{
+    return pw_page_of(span.address + span.num_bytes - 1) + 1;
+}
 
 void pw_recorder_uses(pw_recorder *recorder, pw_span span)
 {
@@ -477,7 +479,8 @@ void pw_recorder_forked(pw_recorder *recorder) { put_certain(recorder, PW_OP_FOR
 void pw_recorder_sent(pw_recorder *recorder, pw_operation *send, uint32_t peer,
                       const pw_message_header *header, pw_span span)
 {
-    uint32_t flags = send && span.num_bytes <= recorder->eager_limit_bytes ? PW_SEND_SYNCHRONOUS : 0;
+    uint32_t flags =
+        send && span.num_bytes <= recorder->eager_limit_bytes ? PW_SEND_SYNCHRONOUS : 0;
     if (send && span.num_bytes) pw_recorder_uses(recorder, span);
     stream *out = put_certain(recorder, PW_OP_SEND);
     if (header->has_data) flags |= PW_SEND_HAS_DATA;

@@ -166,8 +166,7 @@ bool pw_fi_deliver(pw_fi_process *process, bool is_waiting)
     if (first->base.complete_ns > clock->now_ns && !is_waiting) return false;
     if (first->error != FI_ENOMSG)
         pw_messages_completed(&process->messages, &first->base, whole_of(first));
-    while ((first = pw_fi_timeline_first(timeline)) &&
-           first->base.complete_ns <= clock->now_ns)
+    while ((first = pw_fi_timeline_first(timeline)) && first->base.complete_ns <= clock->now_ns)
         tell(process, pw_fi_timeline_take(timeline));
     return true;
 }

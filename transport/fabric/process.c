@@ -309,9 +309,9 @@ static int start_recording(pw_fi_process *process)
     if (code == PW_OK)
         code = pw_node_record_start(process->node, path, process->messages.eager_limit_bytes);
     if (code == PW_OK) return 0;
-    return pw_fi_refuse(pw_fi_error_of(code), "run.record: '%.600s.%" PRIu32 "' was not written: %s",
-                        config.run.record, rank,
-                        code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
+    return pw_fi_refuse(pw_fi_error_of(code),
+                        "run.record: '%.600s.%" PRIu32 "' was not written: %s", config.run.record,
+                        rank, code == PW_ERR_HOST ? strerror(errno) : pw_status_text(code));
 }
 
 static void tell_forked(void)

@@ -188,7 +188,7 @@ def arrive_on(comm: MPI.Intracomm) -> None:
 
 
 def _group_of(comm: MPI.Intracomm) -> tuple[int, int]:
-    """A number that the members of a communicator alone have, for a recording; how many they are."""
+    """A number that a communicator's members alone have, for a recording; how many they are."""
     if not here.node.config.run.record:
         return 0, 0
     ranks = _world_ranks(comm)
