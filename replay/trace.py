@@ -390,6 +390,7 @@ def merge(parts: Sequence[str], out: str, meta: dict[str, Any] | None = None) ->
                 with Reader(path) as reader:
                     told += [reader.cut] if reader.cut else []
                     told += _copy_part(reader, rank, writer)
+                    _copy_tail(reader, rank, writer)
             except TraceError as error:
                 told.append(f"{error}; nothing of rank {rank} is kept")
             writer.end_rank(rank)
@@ -425,6 +426,21 @@ def _copy_part(reader: Reader, rank: int, writer: Writer) -> list[str]:
             except TraceError as error:
                 told.append(f"{error}; {name} of rank {rank} ends before it")
     return told
+
+
+def _copy_tail(reader: Reader, rank: int, writer: Writer) -> None:
+    """Append what a killed rank had not written yet."""
+    try:
+        with open(f"{reader.path}.tail", "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return
+    tail = ffi.from_buffer("pw_pwt_open_chunk[]", data)
+    for each in tail[0 : len(data) // ffi.sizeof("pw_pwt_open_chunk")]:
+        written = sum(chunk.kind == each.kind for chunk in reader.chunks)
+        if each.rank == rank and each.whole_bytes and each.sequence == written:
+            raw = bytes(ffi.buffer(each.bytes, each.whole_bytes))
+            writer.add(rank, each.kind, raw, each.whole_records)
 
 
 def _crc_of(header: bytes, stored: bytes) -> int:

@@ -1,5 +1,6 @@
 """The trace of a recorded run, made of what its ranks wrote: for the launcher, at the run's end."""
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -27,6 +28,8 @@ def merge(num_ranks: int, settings: Config, program: str) -> None:
         print(f"pagewire: {sentence}", file=sys.stderr)
     for part in there:
         os.unlink(part)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{part}.tail")
 
 
 def _meta(num_ranks: int, settings: Config, program: str) -> dict[str, Any]:

@@ -26,9 +26,10 @@
     3                  /* of each RECEIVE from any source, in their order: peer + 1 and source of \
                             the message that it took; 0 and 0: it took none */
 #define PW_PWT_TIMES 4 /* of each LEAVE and the END: +- the virtual clock, less the one before */
-#define PW_PWT_REGIONS 5 /* region, base address; as the run had them: equal runs may differ here \
-                          */
-#define PW_PWT_INDEX 6   /* pw_pwt_index_row, of all ranks */
+#define PW_PWT_REGIONS                                                                          \
+    5                  /* region, base address; as the run had them: equal runs may differ here \
+                        */
+#define PW_PWT_INDEX 6 /* pw_pwt_index_row, of all ranks */
 
 #define PW_PWT_CODEC_NONE 0
 #define PW_PWT_CODEC_ZSTD 1
@@ -51,7 +52,8 @@
 #define PW_OP_READ 11  /* a reading of the clock */
 #define PW_OP_SLEEP 12 /* ns */
 #define PW_OP_PASS 13  /* +-ns: the CPU works within a call; or what a test in vain took back */
-#define PW_OP_MEET 14  /* group, members: clocks of the group's ranks go on to the latest of them \
+#define PW_OP_MEET                                                                                \
+    14                 /* group, members: clocks of the group's ranks go on to the latest of them \
                         */
 #define PW_OP_FOUND 15 /* peer, context, tag, source, flags: a probe tells of a message */
 #define PW_OP_TAKE                                                                  \
@@ -113,6 +115,17 @@ typedef struct {
     uint64_t index_offset;
     char magic[8]; /* PW_PWT_END_MAGIC */
 } pw_pwt_file_footer;
+
+/* What a rank has not written yet stands in FILE.RANK.tail, which it maps, so that a kill loses
+ * nothing: an open chunk for each stream. The file goes when the rank ends well. */
+#define PW_PWT_OPEN_CHUNKS 4
+typedef struct {
+    uint16_t kind, reserved;
+    uint32_t rank, sequence;
+    uint32_t whole_bytes, whole_records; /* of the records that are whole */
+    uint32_t num_bytes, num_records;
+    uint8_t bytes[PW_PWT_CHUNK_BYTES];
+} pw_pwt_open_chunk;
 /* cdef end */
 
 #define PW_PWT_MAGIC "PWTRACE\n"

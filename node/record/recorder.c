@@ -10,23 +10,17 @@
 #include "node/report/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <time.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define RECORD_MAX_BYTES 512u /* longest, but for the name in it */
 #define NAME_MAX_BYTES 256u
-#define LEAVES_PER_LOOK 64u /* at the wall clock */
-#define OLD_NS 200000000    /* a chunk is written then at the latest: the run may be killed */
 #define REGIONS_MAX 64u
 #define REGION_REACH (UINT64_C(1) << 36) /* buffers that are nearer are of one region */
 #define FIRST_CAPACITY 64u
 
-/* A stream's chunk in the making. */
-typedef struct {
-    uint16_t kind;
-    uint32_t sequence, num_bytes, num_records;
-    uint8_t bytes[PW_PWT_CHUNK_BYTES];
-} stream;
+typedef pw_pwt_open_chunk stream;
 
 /* Which message a receive from any source took. */
 typedef struct {
@@ -53,7 +47,8 @@ struct pw_recorder {
     pw_memory *memory;
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
-    stream ops, matches, times, regions;
+    stream *tail, *ops, *matches, *times, *regions; /* the tail file, mapped, and its parts */
+    char *tail_path;
     uint64_t region_base[REGIONS_MAX];
     uint32_t num_regions, num_operations;
     bool is_named[PW_CALLS_MAX];
@@ -68,8 +63,6 @@ struct pw_recorder {
     bool has_call, costs_call, is_swallowed, has_entered;
     bool is_found_awaited; /* the next completion is that of a message found */
     int64_t time_ns;       /* last of the times */
-    uint32_t num_leaves;
-    int64_t written_wall_ns;
 };
 
 /* ---- chunks */
@@ -93,21 +86,26 @@ static void write_chunk(pw_recorder *recorder, stream *out)
     write_bytes(recorder, &header, sizeof header);
     write_bytes(recorder, out->bytes, out->num_bytes);
     out->sequence++;
-    out->num_bytes = out->num_records = 0;
+    out->whole_bytes = out->whole_records = out->num_bytes = out->num_records = 0;
 }
 
 static void write_chunks(pw_recorder *recorder)
 {
-    /* Operations last: what they need is there then. */
-    stream *const all[] = {&recorder->regions, &recorder->matches, &recorder->times,
-                           &recorder->ops};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) write_chunk(recorder, all[i]);
+    for (uint32_t i = 0; i < PW_PWT_OPEN_CHUNKS; i++) write_chunk(recorder, &recorder->tail[i]);
+}
+
+/* What stands there is whole. */
+static void end_record(stream *out)
+{
+    out->whole_bytes = out->num_bytes;
+    out->whole_records = out->num_records;
 }
 
 static void begin_record(pw_recorder *recorder, stream *out)
 {
     if (out->num_bytes + RECORD_MAX_BYTES > sizeof out->bytes) write_chunk(recorder, out);
     if (recorder->error) out->num_bytes = 0;
+    end_record(out);
     out->num_records++;
 }
 
@@ -132,7 +130,7 @@ static void put_bytes(stream *out, const char *bytes, size_t num_bytes)
 
 static stream *put_op(pw_recorder *recorder, uint8_t opcode)
 {
-    stream *out = &recorder->ops;
+    stream *out = recorder->ops;
     begin_record(recorder, out);
     out->bytes[out->num_bytes++] = opcode;
     return out;
@@ -204,21 +202,10 @@ void pw_recorder_enter(pw_recorder *recorder, int64_t compute_ns, bool costs_cal
     recorder->has_entered = recorder->is_swallowed = false;
 }
 
-static void write_old_chunks(pw_recorder *recorder)
-{
-    struct timespec now;
-    if (++recorder->num_leaves % LEAVES_PER_LOOK) return;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    if (now_ns - recorder->written_wall_ns < OLD_NS) return;
-    recorder->written_wall_ns = now_ns;
-    write_chunks(recorder);
-}
-
 static void put_time(pw_recorder *recorder, int64_t now_ns)
 {
-    begin_record(recorder, &recorder->times);
-    put_signed(&recorder->times, now_ns - recorder->time_ns);
+    begin_record(recorder, recorder->times);
+    put_signed(recorder->times, now_ns - recorder->time_ns);
     recorder->time_ns = now_ns;
 }
 
@@ -226,9 +213,9 @@ void pw_recorder_leave(pw_recorder *recorder, int64_t now_ns)
 {
     recorder->is_found_awaited = false;
     if (recorder->is_swallowed) return;
-    put_certain(recorder, PW_OP_LEAVE);
+    end_record(put_certain(recorder, PW_OP_LEAVE));
     put_time(recorder, now_ns);
-    write_old_chunks(recorder);
+    end_record(recorder->times);
 }
 
 void pw_recorder_looked(pw_recorder *recorder, int64_t in_call_ns, int64_t poll_ns)
@@ -372,9 +359,9 @@ static uint32_t region_of(pw_recorder *recorder, uint64_t address)
     if (region < recorder->num_regions) return region;
     if (region == REGIONS_MAX) return 0; /* its offsets are long then */
     recorder->region_base[recorder->num_regions++] = address & ~(uint64_t)(PW_PAGE_BYTES - 1);
-    begin_record(recorder, &recorder->regions);
-    put(&recorder->regions, region);
-    put(&recorder->regions, recorder->region_base[region]);
+    begin_record(recorder, recorder->regions);
+    put(recorder->regions, region);
+    put(recorder->regions, recorder->region_base[region]);
     return region;
 }
 
@@ -531,9 +518,9 @@ static void write_matches(pw_recorder *recorder)
 {
     uint32_t done = 0;
     for (; done < recorder->num_matched && recorder->matched[done].is_known; done++) {
-        begin_record(recorder, &recorder->matches);
-        put(&recorder->matches, recorder->matched[done].peer);
-        put(&recorder->matches, recorder->matched[done].source);
+        begin_record(recorder, recorder->matches);
+        put(recorder->matches, recorder->matched[done].peer);
+        put(recorder->matches, recorder->matched[done].source);
     }
     recorder->num_matched -= done;
     recorder->num_matches_written += done;
@@ -623,31 +610,71 @@ static void write_file_header(pw_recorder *recorder, uint32_t num_ranks)
     write_bytes(recorder, &header, sizeof header);
 }
 
-static pw_recorder *create(const pw_node *node, uint64_t eager_limit_bytes, int descriptor)
+static stream *open_chunk(pw_recorder *recorder, uint32_t place, uint16_t kind)
 {
-    pw_recorder *made = calloc(1, sizeof *made);
-    if (!made) return NULL;
-    made->rank = node->wire->node;
-    made->memory = node->memory;
-    made->calls = &node->calls;
-    made->eager_limit_bytes = eager_limit_bytes;
-    made->descriptor = descriptor;
-    made->ops.kind = PW_PWT_OPS;
-    made->matches.kind = PW_PWT_MATCHES;
-    made->times.kind = PW_PWT_TIMES;
-    made->regions.kind = PW_PWT_REGIONS;
-    write_file_header(made, node->wire->num_nodes);
-    return made;
+    stream *opened = &recorder->tail[place];
+    opened->kind = kind;
+    opened->rank = recorder->rank;
+    return opened;
+}
+
+/* PW_ERR_HOST (errno), PW_ERR_NOMEM. */
+static int map_tail(pw_recorder *recorder, const char *path)
+{
+    if (asprintf(&recorder->tail_path, "%s.tail", path) < 0) {
+        recorder->tail_path = NULL;
+        return PW_ERR_NOMEM;
+    }
+    const int descriptor = open(recorder->tail_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0) return PW_ERR_HOST;
+    int error = posix_fallocate(descriptor, 0, PW_PWT_OPEN_CHUNKS * sizeof *recorder->tail);
+    void *mapped = error ? MAP_FAILED
+                         : mmap(NULL, PW_PWT_OPEN_CHUNKS * sizeof *recorder->tail,
+                                PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (!error && mapped == MAP_FAILED) error = errno;
+    close(descriptor);
+    errno = error;
+    if (error) return PW_ERR_HOST;
+    recorder->tail = mapped;
+    recorder->regions = open_chunk(recorder, 0, PW_PWT_REGIONS);
+    recorder->matches = open_chunk(recorder, 1, PW_PWT_MATCHES);
+    recorder->times = open_chunk(recorder, 2, PW_PWT_TIMES);
+    recorder->ops = open_chunk(recorder, 3, PW_PWT_OPS);
+    return PW_OK;
+}
+
+/* errno stays. */
+static void destroy(pw_recorder *recorder)
+{
+    const int saved = errno;
+    if (recorder->tail) munmap(recorder->tail, PW_PWT_OPEN_CHUNKS * sizeof *recorder->tail);
+    if (recorder->tail_path) unlink(recorder->tail_path);
+    pw_page_leaves_clear(&recorder->pages);
+    free(recorder->tail_path);
+    free(recorder->matched);
+    free(recorder->over);
+    free(recorder);
+    errno = saved;
 }
 
 int pw_node_record_start(pw_node *node, const char *path, uint64_t eager_limit_bytes)
 {
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) return PW_ERR_HOST;
-    node->clock.recorder = create(node, eager_limit_bytes, descriptor);
-    if (node->clock.recorder) return PW_OK;
-    close(descriptor);
-    return PW_ERR_NOMEM;
+    pw_recorder *made = calloc(1, sizeof *made);
+    if (!made) return PW_ERR_NOMEM;
+    made->rank = node->wire->node;
+    made->memory = node->memory;
+    made->calls = &node->calls;
+    made->eager_limit_bytes = eager_limit_bytes;
+    made->descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int code = made->descriptor < 0 ? PW_ERR_HOST : map_tail(made, path);
+    if (code < 0) {
+        if (made->descriptor >= 0) close(made->descriptor);
+        destroy(made);
+        return code;
+    }
+    write_file_header(made, node->wire->num_nodes);
+    node->clock.recorder = made;
+    return PW_OK;
 }
 
 static void put_end(pw_recorder *recorder, int64_t now_ns)
@@ -668,10 +695,7 @@ int pw_node_record_finish(pw_node *node)
     if (close(recorder->descriptor) && !recorder->error) recorder->error = errno;
     errno = recorder->error;
     const int code = recorder->error ? PW_ERR_HOST : PW_OK;
-    pw_page_leaves_clear(&recorder->pages);
-    free(recorder->matched);
-    free(recorder->over);
-    free(recorder);
+    destroy(recorder);
     return code;
 }
 

@@ -1,0 +1,123 @@
+"""Recorded runs: what a trace holds, that recording changes no time, and what a kill leaves."""
+
+import json
+
+import pytest
+from cli_runs import command, ran
+from native_programs import needs_provider
+
+from pagewire.replay import records
+from pagewire.replay.trace import Reader
+
+RING = """
+import sys
+import numpy
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+rank, size = world.rank, world.size
+sent, received = numpy.ones(30000, "u1"), numpy.empty(30000, "u1")
+for step in range(3):
+    request = world.Irecv(received, MPI.ANY_SOURCE, step)
+    world.Send(sent, (rank + 1) % size, step)
+    while "test" in sys.argv and not request.Test():
+        pass
+    request.Wait()
+world.Sendrecv(sent[:8], (rank + 1) % size, 9, received[:8], (rank - 1) % size, 9)
+world.Dup().Free()
+if "die" in sys.argv:
+    import os
+    for _ in range(2000):
+        world.Sendrecv(sent[:8], (rank + 1) % size, 9, received[:8], (rank - 1) % size, 9)
+    os.kill(os.getpid(), 9)
+"""
+FACADE = pytest.param("facade")
+FABRIC = pytest.param("fabric", marks=needs_provider)
+
+
+@pytest.fixture
+def ring(tmp_path):
+    path = tmp_path / "ring.py"
+    path.write_text(RING)
+    return str(path)
+
+
+def recorded(path, ring, *words, test=False):
+    arguments = ["test"] if test else []
+    ran("record", "-n", "2", "-o", str(path), "--compute", "none", *words, ring, *arguments)
+
+
+def streams(path, kind):
+    with Reader(str(path)) as reader:
+        return [b"".join(reader.stream(rank, kind)) for rank in range(2)]
+
+
+def test_trace_holds_what_the_program_did_and_no_test_in_vain(ring, tmp_path):
+    path = tmp_path / "ring.pwt"
+    recorded(path, ring, test=True)
+    with Reader(str(path)) as reader:
+        meta, found = reader.meta(), list(reader.records(1))
+    assert meta["num_ranks"] == 2 and meta["settings"] == {"run.compute": "none"}
+    assert [path.name for path in tmp_path.iterdir() if ".pwt" in path.name] == ["ring.pwt"]
+    names = {each.idx: each.text for each in found if isinstance(each, records.Name)}
+    called = [names[each.name_idx] for each in found if isinstance(each, records.Call)]
+    assert [name for name in called if name != "Test"][:-1] == [
+        *(["Irecv", "Send", "Wait"] * 3), "Sendrecv", "Dup", "Free",
+    ]  # fmt: skip
+    assert 0 < called.count("Test") <= 3
+    sends = [each for each in found if isinstance(each, records.Send)]
+    assert [(each.peer, each.num_bytes, each.tag) for each in sends] == [
+        (0, 30000, 0), (0, 30000, 1), (0, 30000, 2), (0, 8, 9),
+    ]  # fmt: skip
+    receives = [each for each in found if isinstance(each, records.Receive)]
+    assert [each.peer for each in receives] == [None, None, None, 0]
+    with Reader(str(path)) as reader:
+        assert list(reader.numbers(1, int(records.lib.PW_PWT_MATCHES))) == [1, 0] * 3
+    assert isinstance(found[-1], records.End)
+    assert not any(isinstance(each, records.Lost) for each in found)
+
+
+def test_pages_that_the_program_has_touched_stand_before_their_first_use(ring, tmp_path):
+    path = tmp_path / "ring.pwt"
+    recorded(path, ring)
+    with Reader(str(path)) as reader:
+        found = list(reader.records(0))
+    first_use = next(i for i, each in enumerate(found) if isinstance(each, records.Send))
+    present = [
+        each.count for each in found[:first_use]
+        if isinstance(each, records.Pages) and each.state == records.lib.PW_PAGE_PRESENT
+    ]  # fmt: skip
+    assert sum(present) >= 30000 // 4096
+
+
+@pytest.mark.parametrize("transport", [FACADE, FABRIC])
+def test_equal_runs_have_equal_traces_and_recording_costs_no_virtual_time(
+    transport, ring, tmp_path
+):
+    first, second = tmp_path / "first.pwt", tmp_path / "second.pwt"
+    for path in (first, second):
+        recorded(path, ring, "--transport", transport)
+    for kind in (records.lib.PW_PWT_OPS, records.lib.PW_PWT_TIMES, records.lib.PW_PWT_MATCHES):
+        assert streams(first, kind) == streams(second, kind)
+    report = tmp_path / "report.json"
+    words = ["--compute", "none", "--transport", transport, "--json", str(report)]
+    ran("launch", "-n", "2", *words, ring)
+    ranks = json.loads(report.read_text(encoding="utf-8"))["ranks"]
+    with Reader(str(first)) as reader:
+        ends_ns = [list(reader.times(rank))[-1] for rank in range(2)]
+    assert ends_ns == [rank["virtual_time_ns"] for rank in ranks]
+
+
+def test_killed_run_leaves_a_trace_up_to_the_kill(ring, tmp_path):
+    path = tmp_path / "ring.pwt"
+    done = command("record", "-n", "2", "-o", str(path), "--compute", "none", ring, "die")
+    assert done.returncode, done.stdout
+    with Reader(str(path)) as reader:
+        for rank in range(2):
+            found = list(reader.records(rank))
+            assert sum(isinstance(each, records.Leave) for each in found) >= 9 + 3 + 2000 - 1  # the last one's end
+            assert not isinstance(found[-1], records.End)
+
+
+def test_record_without_a_file_is_refused(ring):
+    done = command("record", "-n", "2", ring)
+    assert done.returncode == 2 and "record needs -o FILE.pwt" in done.stderr
