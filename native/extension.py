@@ -100,7 +100,7 @@ class Registry(Generic[Base]):
             )
         where = f"{self.setting} = '{text}'"
         module_name, _, class_name = text.partition(":")
-        module = _import(where, module_name, [os.getcwd(), *folders])
+        module = import_module(where, module_name, [os.getcwd(), *folders])
         origin = getattr(module, "__file__", None) or "built-in"
         found = getattr(module, class_name, None)
         if found is None:
@@ -184,7 +184,8 @@ def _fits(value: object, base: type) -> bool:
     return isinstance(value, type) and issubclass(value, base) and not inspect.isabstract(value)
 
 
-def _import(where: str, module_name: str, folders: Sequence[str]) -> ModuleType:
+def import_module(where: str, module_name: str, folders: Sequence[str]) -> ModuleType:
+    """A module of the user's; ConfigError, which begins with `where`, says why there is none."""
     try:
         with _looking_in(folders):
             return importlib.import_module(module_name)

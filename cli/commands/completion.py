@@ -44,6 +44,13 @@ def json_schema(incomplete: str) -> list[str]:
     return _beginning(incomplete, schema.names())
 
 
+def trace_pattern(incomplete: str) -> list[str]:
+    """Patterns that traces are made of."""
+    from pagewire.replay.patterns import PATTERNS
+
+    return _beginning(incomplete, PATTERNS)
+
+
 def bench_groups(incomplete: str) -> list[str]:
     """Groups of the bench, of both transports; also behind a comma."""
     from pagewire.cli.checks.bench.command import TRANSPORTS

@@ -1,32 +1,17 @@
 """`pagewire trace`: look at recorded programs, cut, join and change them."""
 
-import collections
-import contextlib
-import dataclasses
 import glob
 import os
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from pagewire.cli.commands import completion
 from pagewire.cli.commands.application import app
-from pagewire.cli.kit.output import console_of, plain_table
 from pagewire.cli.kit.progress import say
-from pagewire.native.settings import ConfigError
-from pagewire.replay import records
-from pagewire.replay.anonymise import anonymise as without_names
-from pagewire.replay.check import check as check_trace
-from pagewire.replay.cut import Calls, Phase
-from pagewire.replay.cut import cut as cut_trace
-from pagewire.replay.summary import Summary, summarize
-from pagewire.replay.trace import Reader
-from pagewire.replay.trace import merge as merge_parts
-
-_SHOWN = 20
-"""Sentences of one kind."""
+from pagewire.native.settings import ConfigError, Declaration, parse_value
 
 trace_app = typer.Typer(
     no_args_is_help=True,
@@ -42,54 +27,13 @@ Output = Annotated[
 ]
 
 
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[Reader]:
-    """A trace; of one that a kill has cut off a line says so."""
-    with Reader(path) as reader:
-        if reader.cut:
-            say(reader.cut)
-        yield reader
-
-
 @trace_app.command()
 def info(file: File) -> int:
     """Show what is in a trace: ranks, calls, messages, pages, what it lacks, bytes per call."""
-    with _opened(file) as reader:
-        found = summarize(reader)
-    console = console_of()
-    table = plain_table(file, "")
-    for name, text in _figures(found):
-        table.add_row(name, text)
-    console.print(table)
-    for title, counts in (
-        ("call", found.calls),
-        ("phase", found.phases),
-        ("not recorded (LOST)", found.lost),
-    ):
-        if counts:
-            table = plain_table(title, "times")
-            for name, count in counts.items():
-                table.add_row(name, f"{count:,}")
-            console.print()
-            console.print(table)
+    from pagewire.cli.commands import trace_show
+
+    trace_show.show_info(file)
     return 0
-
-
-def _figures(found: Summary) -> Iterator[tuple[str, str]]:
-    yield "program", str(found.meta.get("program", "not said"))
-    yield "ranks", f"{found.num_ranks:,}"
-    yield "records", f"{found.num_records:,}"
-    yield "MPI calls", f"{found.num_calls:,}"
-    yield "messages", f"{found.num_messages:,}"
-    yield "bytes sent", f"{found.message_bytes:,}"
-    yield "computed (s)", f"{found.compute_ns / 1e9:,.6f}"
-    yield "pages touched by the program", f"{found.pages_touched:,}"
-    if found.end_ns is not None:
-        yield "virtual time (s)", f"{found.end_ns / 1e9:,.9f}"
-    yield "file (bytes)", f"{found.file_bytes:,}"
-    yield "unpacked (bytes)", f"{found.raw_bytes:,}"
-    if found.bytes_per_call is not None:
-        yield "bytes per MPI call", f"{found.bytes_per_call:,.1f}"
 
 
 @trace_app.command("print")
@@ -100,47 +44,10 @@ def print_records(
     count: Annotated[int, typer.Option(help="so many records of a rank; -1: all")] = -1,
 ) -> int:
     """Print a record a line: rank, number, name, fields; at a LEAVE the virtual time."""
-    with _opened(file) as reader, contextlib.suppress(BrokenPipeError):
-        if not -1 <= rank < reader.num_ranks:
-            raise ConfigError(f"--rank {rank}: the trace has ranks 0 to {reader.num_ranks - 1}")
-        for each in range(reader.num_ranks) if rank < 0 else [rank]:
-            _print_rank(reader, each, first, count)
-        sys.stdout.flush()
-        return 0
-    # Whoever reads has enough; nothing is to be flushed when Python ends.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from pagewire.cli.commands import trace_show
+
+    trace_show.print_records(file, rank, first, count)
     return 0
-
-
-def _print_rank(reader: Reader, rank: int, first: int, count: int) -> None:
-    times = reader.times(rank)
-    names: dict[int, str] = {}
-    for idx, record in enumerate(reader.records(rank)):
-        if 0 <= count <= idx - first:
-            return
-        if isinstance(record, records.Name):
-            names[record.idx] = record.text
-        now_ns = next(times, None) if isinstance(record, (records.Leave, records.End)) else None
-        if idx >= first:
-            print(rank, idx, text_of(record, names, now_ns))
-
-
-def text_of(record: records.Record, names: dict[int, str], now_ns: int | None) -> str:
-    """A record as a line."""
-    parts = [type(record).__name__.upper()]
-    if isinstance(record, (records.Call, records.Lost)):
-        parts.append(names.get(record.name_idx, f"name {record.name_idx}"))
-    else:
-        for field in dataclasses.fields(record):
-            value = getattr(record, field.name)
-            if field.name == "flags":
-                parts += records.flag_names(record)
-            elif field.name not in ("ignored", "data") or value:
-                shown = repr(value) if isinstance(value, str) else "any" if value is None else value
-                parts.append(f"{field.name}={shown}")
-    if now_ns is not None:
-        parts.append(f"at {now_ns:,} ns")
-    return " ".join(map(str, parts))
 
 
 @trace_app.command()
@@ -150,27 +57,9 @@ def check(file: File) -> int:
     Damaged chunks, wrong numbers, messages that nobody receives or sends, operations that are never
     waited for.
     """
-    with Reader(file) as reader:
-        num_wrong = _say_some(check_trace(reader))
-        num_records = sum(chunk.num_records for chunk in reader.chunks)
-    if num_wrong:
-        return 1
-    print(f"{file}: ok: {reader.num_ranks} ranks, {num_records:,} records")
-    return 0
+    from pagewire.cli.commands import trace_show
 
-
-def _say_some(sentences: Iterable[str]) -> int:
-    """Print them, of those that differ in numbers only the first; how many there are."""
-    counts: collections.Counter[str] = collections.Counter()
-    for sentence in sentences:
-        kind = re.sub(r"\d+", "0", sentence)
-        counts[kind] += 1
-        if counts[kind] <= _SHOWN:
-            print(sentence)
-    for count in counts.values():
-        if count > _SHOWN:
-            print(f"... and {count - _SHOWN:,} more of a kind of which {_SHOWN} are shown")
-    return counts.total()
+    return 1 if trace_show.show_check(file) else 0
 
 
 @trace_app.command()
@@ -192,18 +81,19 @@ def cut(
 
     It is refused if a message, an operation or a meeting would be cut in two.
     """
+    from pagewire.cli.commands.trace_show import opened
+    from pagewire.replay.cut import Calls, Phase
+    from pagewire.replay.cut import cut as cut_trace
+
     if bool(phase) == bool(calls):
         raise ConfigError("trace cut needs --phase NAME or --calls A:B, and not both")
-    with _opened(file) as reader:
-        cut_trace(reader, Phase(phase, occurrence) if phase else _parse_calls(calls), output)
+    match = re.fullmatch(r"(\d+):(\d+)", calls)
+    if calls and (not match or int(match[1]) >= int(match[2])):
+        raise ConfigError(f"--calls {calls}: allowed is A:B with A below B, as 100:200")
+    part = Calls(int(match[1]), int(match[2])) if match else Phase(phase, occurrence)
+    with opened(file) as reader:
+        cut_trace(reader, part, output)
     return 0
-
-
-def _parse_calls(text: str) -> Calls:
-    match = re.fullmatch(r"(\d+):(\d+)", text)
-    if not match or int(match[1]) >= int(match[2]):
-        raise ConfigError(f"--calls {text}: allowed is A:B with A below B, as 100:200")
-    return Calls(int(match[1]), int(match[2]))
 
 
 @trace_app.command()
@@ -216,8 +106,9 @@ def merge(
     """Make one trace of what each rank has written: of the PARTs, in the order of ranks, or of
     FILE.pwt.0, FILE.pwt.1 ...; a run that was killed leaves these.
     """
-    found = parts or _parts_of(output)
-    for sentence in merge_parts(found, output):
+    from pagewire.replay.trace import merge as merge_parts
+
+    for sentence in merge_parts(parts or _parts_of(output), output):
         say(sentence)
     return 0
 
@@ -238,7 +129,62 @@ def _parts_of(path: str) -> Sequence[str]:
 @trace_app.command()
 def anonymise(file: File, output: Output) -> int:
     """Make a trace that may be given away: program, names of phases and addresses go."""
-    with _opened(file) as reader:
+    from pagewire.cli.commands.trace_show import opened
+    from pagewire.replay.anonymise import anonymise as without_names
+
+    with opened(file) as reader:
         for sentence in without_names(reader, output):
             say(sentence)
+    return 0
+
+
+_BYTES = Declaration("synth", "num_bytes", "size", 65536, "of a message", "bytes", minimum=0)
+_COMPUTE = Declaration("synth", "compute_ns", "duration", 0, "in a step", "ns", minimum=0)
+_FRESH = Declaration("synth", "fresh", "float", 0.0, "share", minimum=0, maximum=1)
+_MOST_RANKS = 1 << 20
+
+
+@trace_app.command()
+def synth(
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN", show_default=False, autocompletion=completion.trace_pattern
+        ),
+    ],
+    output: Output,
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks", help="of the program", min=1, max=_MOST_RANKS)
+    ],
+    num_bytes: Annotated[
+        str, typer.Option("--bytes", metavar="SIZE", help="of a message, e.g. 64KiB")
+    ] = "64KiB",
+    steps: Annotated[int, typer.Option(help="how often each rank does it", min=1)] = 10,
+    compute: Annotated[
+        str, typer.Option(metavar="TIME", help="what each rank computes in a step, e.g. 10us")
+    ] = "0ns",
+    fresh: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE", help="of receives, 0 to 1, whose memory nobody has touched before"
+        ),
+    ] = "0",
+    seed: Annotated[int, typer.Option(help="of what is drawn")] = 1,
+) -> int:
+    """Make the trace of a program that nobody wrote.
+
+    PATTERN: halo3d:26, halo3d:6, sweep3d, alltoall, allreduce:doubling, allreduce:ring, transpose,
+    incast, random, or module:function, a generator function of yours.
+    """
+    from pagewire.replay import patterns
+
+    shape = patterns.Shape(
+        num_bytes=parse_value(_BYTES, num_bytes),
+        steps=steps,
+        compute_ns=parse_value(_COMPUTE, compute),
+        fresh=parse_value(_FRESH, fresh),
+        seed=seed,
+    )
+    num_records = patterns.synthesize(pattern, ranks, shape, output)
+    say(f"{output}: {ranks:,} ranks, {num_records:,} records, {os.path.getsize(output):,} bytes")
     return 0
