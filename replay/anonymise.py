@@ -7,7 +7,7 @@ from typing import Any
 from pagewire.replay.records import HAS_DATA, Name, Record, Region, Send, number
 from pagewire.replay.trace import MATCHES, REGIONS, TIMES, Reader, Writer
 
-_KEPT = ("settings", "platform", "versions", "num_ranks")
+_KEPT = ("version", "pagewire", "num_ranks", "transport", "settings", "platform", "eager_limit")
 """Keys of META; texts in them that look like a path or a class of the user's go all the same."""
 _LIBRARY = re.compile(r"(?:P?MPI|fi|pw|um)_\w+")
 """Names that say nothing of a program."""

@@ -142,12 +142,17 @@ def transpose(program: Program, shape: Shape) -> Iterator[None]:
         )
     peer = program.rank % side * side + program.rank // side
     for _ in range(shape.steps):
-        if peer != program.rank:
-            incoming = program.irecv(peer, program.landing(0, shape.num_bytes))
-            outgoing = program.isend(peer, program.filled(0, shape.num_bytes))
-            program.waitall([incoming, outgoing])
-        program.compute(shape.compute_ns)
+        _exchange(program, shape, peer, peer)
         yield
+
+
+def _exchange(program: Program, shape: Shape, dest: int, source: int) -> None:
+    """A message to one rank and one from another, unless a rank is its own; then it computes."""
+    if dest != program.rank:
+        incoming = program.irecv(source, program.landing(0, shape.num_bytes))
+        outgoing = program.isend(dest, program.filled(0, shape.num_bytes))
+        program.waitall([incoming, outgoing])
+    program.compute(shape.compute_ns)
 
 
 def incast(program: Program, shape: Shape) -> Iterator[None]:
@@ -176,11 +181,7 @@ def random_pairs(program: Program, shape: Shape) -> Iterator[None]:
     for step in range(shape.steps):
         there, back = _permutation(shape.seed, step, program.size)
         dest, source = there[program.rank], back[program.rank]
-        if dest != program.rank:
-            incoming = program.irecv(source, program.landing(0, shape.num_bytes))
-            outgoing = program.isend(dest, program.filled(0, shape.num_bytes))
-            program.waitall([incoming, outgoing])
-        program.compute(shape.compute_ns)
+        _exchange(program, shape, dest, source)
         yield
 
 
@@ -276,7 +277,7 @@ def synthesize(
     pattern, argument = find(text)
     shape = dataclasses.replace(shape, argument=argument)
     total = 0
-    meta: dict[str, Any] = {"program": f"synth {text}", "synth": dataclasses.asdict(shape)}
+    meta: dict[str, Any] = {"program": ["synth", text], "synth": dataclasses.asdict(shape)}
     with Writer(out, num_ranks, meta) as writer:
 
         def put(rank: int, data: bytes, num_records: int) -> None:

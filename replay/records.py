@@ -18,6 +18,7 @@ WAS_EAGER = int(lib.PW_SEND_WAS_EAGER)
 UNSIZED = int(lib.PW_RECEIVE_UNSIZED)
 IGNORES = int(lib.PW_RECEIVE_IGNORES)
 MULTI = int(lib.PW_RECEIVE_MULTI)
+IN_ORDER = int(lib.PW_RECEIVE_IN_ORDER)
 WAITED = int(lib.PW_FOUND_WAITED)
 TAKEN = int(lib.PW_FOUND_TAKEN)
 
@@ -215,7 +216,7 @@ class Left(Record):
 @dataclasses.dataclass(slots=True)
 class Lost(Record):
     op = int(lib.PW_OP_LOST)
-    name_idx: int
+    text: str
 
 
 @dataclasses.dataclass(slots=True)
@@ -248,7 +249,7 @@ CLASSES: tuple[type[Record], ...] = (
 )  # fmt: skip
 _LAYOUTS = {cls: _Layout(cls) for cls in CLASSES}
 _BY_OPCODE = {layout.cls.op: layout for layout in _LAYOUTS.values()}
-_TEXTS = (Name, Region)
+_TEXTS = (Name, Region, Lost)
 _MORE: dict[type[Record], int] = {Send: HAS_DATA, Receive: IGNORES}
 """The flag with which one more number follows."""
 
@@ -376,10 +377,11 @@ def _read(layout: _Layout, data: bytes, pos: int) -> tuple[Record, int]:
     return cls(*values), pos
 
 
+_RECEIVES = {UNSIZED: "unsized", IGNORES: "ignores", MULTI: "multi", IN_ORDER: "in-order"}
 _FLAG_NAMES: dict[type[Record], dict[int, str]] = {
     Send: {SYNCHRONOUS: "synchronous", HAS_DATA: "has-data", WAS_EAGER: "was-eager"},
-    Receive: {UNSIZED: "unsized", IGNORES: "ignores", MULTI: "multi"},
-    Take: {UNSIZED: "unsized", IGNORES: "ignores", MULTI: "multi"},
+    Receive: _RECEIVES,
+    Take: _RECEIVES,
     Found: {WAITED: "waited", TAKEN: "taken"},
 }
 

@@ -102,7 +102,7 @@ def _add_rank(
         elif isinstance(record, Region):
             phases[record.text] += 1
         elif isinstance(record, Lost):
-            lost[names.get(record.name_idx, f"name {record.name_idx}")] += 1
+            lost[record.text] += 1
     for idx, count in by_name.items():
         calls[names.get(idx, f"name {idx}")] += count
     for now_ns in reader.times(rank):

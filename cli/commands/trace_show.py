@@ -52,7 +52,7 @@ def show_info(file: str) -> None:
 
 
 def _figures(found: Summary) -> Iterator[tuple[str, str]]:
-    yield "program", str(found.meta.get("program", "not said"))
+    yield "program", " ".join(map(str, found.meta.get("program", ["not said"])))
     yield "ranks", f"{found.num_ranks:,}"
     yield "records", f"{found.num_records:,}"
     yield "MPI calls", f"{found.num_calls:,}"
@@ -97,7 +97,7 @@ def _print_rank(reader: Reader, rank: int, first: int, count: int) -> None:
 def text_of(record: records.Record, names: dict[int, str], now_ns: int | None) -> str:
     """A record as a line."""
     parts = [type(record).__name__.upper()]
-    if isinstance(record, (records.Call, records.Lost)):
+    if isinstance(record, records.Call):
         parts.append(names.get(record.name_idx, f"name {record.name_idx}"))
     else:
         for field in dataclasses.fields(record):

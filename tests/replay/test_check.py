@@ -151,10 +151,10 @@ def test_nothing_is_said_of_a_trace_that_is_well(tmp_path, ranks, more):
             ],
         ),
         (
-            [[receive(None, flags=8), Done(0), send(0), Done(0)]],
+            [[receive(None, flags=16), Done(0), send(0), Done(0)]],
             {"matches": [[1, 0, 1, 0]], "times": [[1, 2]]},
             [
-                "rank 0: record 0: RECEIVE has flags 0x8, which this version does not know",
+                "rank 0: record 0: RECEIVE has flags 0x10, which this version does not know",
                 "rank 0: MATCHES tells of 2 receives from any source; there are 1",
                 "rank 0: TIMES has 2 times for 1 calls and the END",
             ],

@@ -154,7 +154,9 @@ def test_a_trace_without_names_has_the_same_messages(tmp_path):
         Call(0), Send(0, 0, 7, 0, 9, 0, 4, HAS_DATA, 77), Done(0), Leave(), Left(),
     ]  # fmt: skip
     meta = {
-        "program": "secret.py",
+        "program": ["secret.py"],
+        "version": 1,
+        "eager_limit": 512,
         "host": "secret",
         "settings": {"memory": "part", "platform": "/secret/p.toml", "policy": "secret:Policy"},
     }
@@ -168,7 +170,11 @@ def test_a_trace_without_names_has_the_same_messages(tmp_path):
             Name(0, "MPI_Send"), Name(1, "name 1"), Region("phase 1"),
             Call(0), Send(0, 0, 7, 0, 9, 0, 4, HAS_DATA, 0), Done(0), Leave(), Left(), End(),
         ]  # fmt: skip
-        assert reader.meta() == {"settings": {"memory": "part", "platform": "", "policy": ""}}
+        assert reader.meta() == {
+            "version": 1,
+            "eager_limit": 512,
+            "settings": {"memory": "part", "platform": "", "policy": ""},
+        }
         assert reader.regions(0) == {0: (1 << 40) + 0x7F12345678AB % (1 << 21)}
         assert list(reader.times(0)) == [5, 6]
     assert told[0] == "META: host, program left out"

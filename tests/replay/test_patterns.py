@@ -174,7 +174,7 @@ def test_the_command_writes_a_trace(tmp_path, monkeypatch, capfd):
     assert main(words) == 0
     with Reader("a.pwt") as reader:
         assert reader.meta() == {
-            "program": "synth incast",
+            "program": ["synth", "incast"],
             "synth": {"num_bytes": 1 << 20, "steps": 2, "compute_ns": 2000, "fresh": 0.5,
                       "seed": 7, "argument": ""},
         }  # fmt: skip
