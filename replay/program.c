@@ -591,11 +591,9 @@ static int leave_phase(pw_program *program, const pw_record *record)
 
 static int note_lost(pw_program *program, const pw_record *record)
 {
-    const bool has_name = record->idx < program->num_names && program->calls[record->idx] >= 0;
-    if (program->num_lost++ == 0 && has_name) {
-        const pw_call_counts *counts = pw_node_calls(program->node);
-        memcpy(program->lost, counts->call[program->calls[record->idx]].name, sizeof program->lost);
-    }
+    const size_t room = sizeof program->lost - 1;
+    if (program->num_lost++ == 0)
+        memcpy(program->lost, record->text, record->text_bytes < room ? record->text_bytes : room);
     return PW_OK;
 }
 

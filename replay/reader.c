@@ -52,7 +52,7 @@ static const uint8_t fields_of[PW_OPS][FIELDS_MAX] = {
     [PW_OP_PAGES] = {REGION, OFFSET, COUNT, STATE},
     [PW_OP_UNMAP] = {REGION, OFFSET, COUNT},
     [PW_OP_REGION] = {TEXT},
-    [PW_OP_LOST] = {IDX},
+    [PW_OP_LOST] = {TEXT},
     [PW_OP_PART] = {OPERATION, PEER, SOURCE},
 };
 

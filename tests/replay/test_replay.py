@@ -58,7 +58,7 @@ def clock_of(*records, assignments=(), **options):
         ([r.Looks(3, 900)], 900),
         (call(0, r.Enter(), r.Leave()), CALL),
         ([r.Region("phase"), *call(0), r.Left()], CALL),
-        ([r.Pages(0, 0, 4, PRESENT), r.Lost(0)], 0),
+        ([r.Pages(0, 0, 4, PRESENT), r.Lost("x")], 0),
     ],
 )
 def test_time_of_records_without_messages(records, expected_ns):
@@ -443,5 +443,5 @@ def test_cut_recording_is_replayed_up_to_its_end():
 
 
 def test_what_could_not_be_recorded_is_told():
-    _, outcome = run(HandMade([*NAMES, r.Lost(1), r.End()]))
-    assert "1 things that could not be recorded, the first on rank 0: Send" in outcome.warnings[0]
+    _, outcome = run(HandMade([*NAMES, r.Lost("a window"), r.End()]))
+    assert "1 things that could not be recorded, the first on rank 0: a window" in outcome.warnings[0]
