@@ -37,7 +37,7 @@
 /* Opcodes, and their fields. */
 #define PW_OP_END 0     /* the program has ended; the last record */
 #define PW_OP_COMPUTE 1 /* ns: the program computed */
-#define PW_OP_NAME 2    /* idx, number of bytes, and these: a name for CALL, in UTF-8 */
+#define PW_OP_NAME 2    /* idx, from 0 on, number of bytes, and these: a name for CALL, in UTF-8 */
 #define PW_OP_CALL 3    /* idx of its name: an MPI call begins, which costs the library's entry */
 #define PW_OP_ENTER 4   /* a call begins that costs none */
 #define PW_OP_LEAVE 5   /* it ends */

@@ -51,7 +51,7 @@ struct pw_recorder {
     char *tail_path;
     uint64_t region_base[REGIONS_MAX];
     uint32_t num_regions, num_operations;
-    bool is_named[PW_CALLS_MAX];
+    uint32_t num_names, name[PW_CALLS_MAX]; /* index + 1 of a call's name, 0: none yet */
     match *matched; /* from num_matches_written on */
     uint32_t num_matched, matched_capacity, num_matches_written;
     finished *over;
@@ -155,15 +155,16 @@ static void put_compute(pw_recorder *recorder)
     recorder->compute_ns = 0;
 }
 
-/* A name stands before its first call. */
-static void put_name(pw_recorder *recorder, uint32_t call)
+/* Index of the call's name, which stands before its first call. */
+static uint32_t name_of(pw_recorder *recorder, uint32_t call)
 {
     const char *name = recorder->calls->call[call].name;
-    if (recorder->is_named[call]) return;
-    recorder->is_named[call] = true;
+    if (recorder->name[call]) return recorder->name[call] - 1;
     stream *out = put_op(recorder, PW_OP_NAME);
-    put(out, call);
+    put(out, recorder->num_names);
     put_bytes(out, name, strlen(name));
+    recorder->name[call] = ++recorder->num_names;
+    return recorder->num_names - 1;
 }
 
 static void put_call(pw_recorder *recorder)
@@ -177,9 +178,8 @@ static void put_call(pw_recorder *recorder)
         put_op(recorder, PW_OP_ENTER);
         return;
     }
-    const uint32_t call = recorder->calls->current;
-    put_name(recorder, call);
-    put(put_op(recorder, PW_OP_CALL), call);
+    const uint32_t name = name_of(recorder, recorder->calls->current);
+    put(put_op(recorder, PW_OP_CALL), name);
 }
 
 /* A record of what is done now: all before it is certain. */
@@ -679,7 +679,6 @@ int pw_node_record_start(pw_node *node, const char *path, uint64_t eager_limit_b
 
 static void put_end(pw_recorder *recorder, int64_t now_ns)
 {
-    recorder->has_call = false; /* within which it has ended */
     put_certain(recorder, PW_OP_END);
     put_time(recorder, now_ns);
     write_matches(recorder);
