@@ -19,7 +19,8 @@ typedef unsigned long long printed;
 #define ADDRESS_END (UINT64_C(1) << 63)     /* of all that a trace may name */
 #define TIME_MAX_NS (PW_FRAME_TIME_MAX / 4) /* 18 years: sums stay in range */
 #define DEPTH_MAX 1024                      /* of calls within calls */
-#define NOBODY (PW_ANY_NODE - 1)            /* a peer that never sends */
+#define NAMES_MAX 65536
+#define NOBODY (PW_ANY_NODE - 1) /* a peer that never sends */
 
 typedef struct {
     uint64_t region, base;
@@ -36,7 +37,9 @@ struct pw_program {
     pw_numbered *operation; /* for which it waits */
     pw_numbers numbers;
     uint64_t num_operations;
-    pw_operation_list exposed; /* sends of this call that were eager when recorded, by companion */
+    pw_operation_list in_order; /* matched, and one of their source before them may not be over */
+    int64_t *in_order_ns;       /* by peer: when the last of these ended; NULL: there were none */
+    pw_operation_list exposed;  /* sends of this call that were eager when recorded, by companion */
     region_base *bases;
     uint32_t num_bases, bases_capacity;
     int32_t *calls; /* by the index of a name: that of the call, or a code */
@@ -223,6 +226,8 @@ static pw_numbered *new_part(pw_program *program, pw_numbered *whole, uint64_t m
     pw_numbered *part, **last = &whole->parts;
     if (new_operation(program, &part) < 0) return NULL;
     part->base.posted_ns = from->posted_ns;
+    part->base.context = from->context;
+    part->base.is_in_order = from->is_in_order;
     part->base.address = from->address;
     part->base.capacity_bytes =
         message_bytes < from->capacity_bytes ? message_bytes : from->capacity_bytes;
@@ -241,10 +246,29 @@ static pw_numbered *new_part(pw_program *program, pw_numbered *whole, uint64_t m
 static pw_operation *matched(void *context, pw_operation *receive, uint64_t message_bytes)
 {
     pw_program *program = context;
-    if (!receive->is_multi) return receive;
-    pw_numbered *part = new_part(program, (pw_numbered *)receive, message_bytes);
-    if (!part || pw_operation_acquire(&program->messages, &part->base) < 0) return NULL;
-    return &part->base;
+    if (receive->is_multi) {
+        pw_numbered *part = new_part(program, (pw_numbered *)receive, message_bytes);
+        if (!part || pw_operation_acquire(&program->messages, &part->base) < 0) return NULL;
+        receive = &part->base;
+    }
+    if (receive->is_in_order) pw_operation_append(&program->in_order, receive);
+    return receive;
+}
+
+/* Receives in order end in the order of sending, as transport/fabric/arrivals.c has it. */
+static int operation_over(void *context, pw_operation *operation)
+{
+    pw_program *program = context;
+    if (operation->list != &program->in_order) return PW_OK;
+    int64_t *last_ns = &program->in_order_ns[operation->peer];
+    for (pw_operation *next, *each = program->in_order.head; each; each = next) {
+        next = each->next;
+        if (each->context != operation->context || !pw_is_of_same_source(each, operation)) continue;
+        if (!each->done) break;
+        pw_operation_unlink(each);
+        each->complete_ns = *last_ns = pw_later(*last_ns, each->complete_ns);
+    }
+    return PW_OK;
 }
 
 /* ---- calls and time */
@@ -274,16 +298,18 @@ static int check_time(pw_program *program, bool is_end)
 static int take_name(pw_program *program, const pw_record *record)
 {
     char name[PW_CALL_NAME_BYTES] = "";
-    if (record->idx != program->num_names)
-        return refuse(program, "name %llu, expected is %u", (printed)record->idx,
-                      program->num_names);
-    if (PW_ARRAY_MAKE_ROOM(program->calls, program->num_names, program->names_capacity,
-                           FIRST_CAPACITY) < 0)
-        return PW_ERR_NOMEM;
+    if (record->idx >= NAMES_MAX)
+        return refuse(program, "name %llu: they go to %u", (printed)record->idx, NAMES_MAX - 1);
+    while (program->num_names <= record->idx) {
+        if (PW_ARRAY_MAKE_ROOM(program->calls, program->num_names, program->names_capacity,
+                               FIRST_CAPACITY) < 0)
+            return PW_ERR_NOMEM;
+        program->calls[program->num_names++] = PW_ERR_INVALID;
+    }
     const uint32_t num_bytes =
         record->text_bytes < sizeof name ? record->text_bytes : (uint32_t)sizeof name - 1;
     memcpy(name, record->text, num_bytes);
-    program->calls[program->num_names++] = pw_call_index(pw_node_calls(program->node), name);
+    program->calls[record->idx] = pw_call_index(pw_node_calls(program->node), name);
     return PW_OK;
 }
 
@@ -292,12 +318,10 @@ static int enter(pw_program *program, const pw_record *record)
     if (program->clock->depth >= DEPTH_MAX)
         return refuse(program, "%d calls within calls: allowed is %d", DEPTH_MAX + 1, DEPTH_MAX);
     if (record->opcode == PW_OP_CALL) {
-        if (record->idx >= program->num_names)
-            return refuse(program, "call %llu: %u have names", (printed)record->idx,
-                          program->num_names);
-        const int32_t call = program->calls[record->idx];
+        const int32_t call =
+            record->idx < program->num_names ? program->calls[record->idx] : PW_ERR_INVALID;
         if (call < 0)
-            return refuse(program, "call %llu: its name is empty, or there are more than %u names",
+            return refuse(program, "call %llu: it has no name, or there are more than %u names",
                           (printed)record->idx, PW_CALLS_MAX);
         pw_call_begin(pw_node_calls(program->node), (uint32_t)call);
     }
@@ -448,6 +472,11 @@ static int want(pw_program *program, const pw_record *record, pw_operation *rece
     receive->tag = record->tag;
     receive->ignore = record->ignore;
     receive->is_multi = (record->flags & PW_RECEIVE_MULTI) != 0;
+    receive->is_in_order = (record->flags & PW_RECEIVE_IN_ORDER) != 0;
+    if (receive->is_in_order && !program->in_order_ns) {
+        program->in_order_ns = calloc(pw_node_count(program->node), sizeof(int64_t));
+        if (!program->in_order_ns) return PW_ERR_NOMEM;
+    }
     receive->peer = PW_ANY_NODE;
     if (record->peer == 0) return receive->is_multi ? PW_OK : read_match(program, receive);
     const int code = check_peer(program, record->peer - 1, record->source);
@@ -631,7 +660,7 @@ static int (*const performers[PW_OPS])(pw_program *program, const pw_record *rec
 static int settle_operation(pw_program *program)
 {
     pw_numbered *operation = program->operation;
-    if (!operation->base.done) return 0;
+    if (!operation->base.done || operation->base.list) return 0;
     if (operation->base.error) return failed(program, &operation->base);
     pw_clock *clock = program->clock;
     if (program->wanted.opcode == PW_OP_DONE)
@@ -758,7 +787,7 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->matches = reader_of(options, PW_PWT_MATCHES);
     program->times = reader_of(options, PW_PWT_TIMES);
     pw_reader regions = reader_of(options, PW_PWT_REGIONS);
-    const pw_messages_host host = {.context = program, .matched = matched};
+    const pw_messages_host host = {.context = program, .matched = matched, .over = operation_over};
     int code = pw_messages_open(&program->messages, options->node, &host,
                                 options->eager_limit_bytes, 0, sizeof(pw_numbered));
     if (code < 0) pw_sentence_add(&program->reason, "messages: %s", pw_status_text(code));
@@ -783,6 +812,7 @@ void pw_program_destroy(pw_program *program)
     if (!program) return;
     pw_messages_close(&program->messages);
     pw_numbers_finish(&program->numbers);
+    free(program->in_order_ns);
     free(program->bases);
     free(program->calls);
     free(program);
@@ -818,6 +848,7 @@ void pw_program_read_place(const pw_program *program, pw_program_place *out)
                               .is_cut = program->is_cut,
                               .num_records = program->ops.num_read,
                               .num_calls = program->num_calls,
+                              .num_verified = program->times.num_read,
                               .num_lost = program->num_lost};
     memcpy(out->call, call_name(program), strlen(call_name(program)));
     memcpy(out->lost, program->lost, sizeof out->lost);

@@ -25,6 +25,7 @@ typedef struct {
     uint64_t operation, tag, ignore, num_bytes; /* of the message; operation by its number */
     uint64_t group, members;                    /* of the meeting */
     uint64_t num_records, num_calls;            /* so far */
+    uint64_t num_verified;                      /* recorded times that came out */
     uint64_t num_lost;                          /* things that could not be recorded */
     char call[PW_CALL_NAME_BYTES];              /* the MPI call; empty: none has a name yet */
     char lost[PW_CALL_NAME_BYTES];              /* the first that is lost */

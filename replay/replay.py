@@ -310,6 +310,11 @@ class Replay(Closing):
             made.append(Place.of(rank, out))
         return made
 
+    @property
+    def num_verified(self) -> int:
+        """Recorded times that have come out."""
+        return sum(place.num_verified for place in self.places())
+
     def unmatched(self) -> list[Unmatched]:
         """Messages without another side, of each rank the first ones."""
         out = ffi.new("pw_program_unmatched[]", _UNMATCHED_MAX)

@@ -38,6 +38,7 @@ class Place(NamedTuple):
     num_calls: int
     call: str
     is_cut: bool
+    num_verified: int
     num_lost: int
     lost: str
 
@@ -57,6 +58,7 @@ class Place(NamedTuple):
             num_calls=c.num_calls,
             call=_text(c.call),
             is_cut=bool(c.is_cut),
+            num_verified=c.num_verified,
             num_lost=c.num_lost,
             lost=_text(c.lost),
         )

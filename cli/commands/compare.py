@@ -134,7 +134,7 @@ class _Comparison:
             "compute": self.wanted.compute,
             "baseline": self.wanted.baseline or next(iter(self.refer_to)).name,
             "entries": entries,
-            "settings": _common_settings(documents) if documents else {},
+            "settings": compare_table.common_settings(documents) if documents else {},
             "reports": documents,
         }
         if self.reason:
@@ -263,13 +263,3 @@ def _read_report(path: pathlib.Path, chosen: Program) -> dict[str, Any]:
             f"program '{chosen.label}' left no report: it never used MPI, or ended without Finalize"
         ) from None
     return document
-
-
-def _common_settings(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Settings that every run had, without those that a run has of its own."""
-    first: Mapping[str, str] = documents[0]["settings"]
-    return {
-        name: text
-        for name, text in first.items()
-        if all(document["settings"][name] == text for document in documents)
-    }

@@ -1,7 +1,8 @@
-"""The options of `pagewire compare` besides the settings that are alike in all of its runs."""
+"""The options of `pagewire compare` besides the settings that are alike in all of its runs;
+`pagewire replay` has some of them too."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,34 +11,42 @@ from pagewire.cli.commands import completion
 COMPUTE = ("replay", "measured", "model", "none")
 
 
+def memory_option(default: str) -> Any:
+    """--memory of a command that runs under each of several strategies."""
+    return typer.Option(
+        help="memory strategies to compare, separated by commas, units mini and static too; or all "
+        f"({default})",
+        autocompletion=completion.one_of("run.memory"),
+    )
+
+
+def policy_option(default: str) -> Any:
+    """--policy of the same."""
+    return typer.Option(
+        help=f"page-in policies to compare under part, separated by commas ({default})",
+        autocompletion=completion.one_of("run.policy"),
+    )
+
+
+def sweep_option() -> Any:
+    """--sweep of the same."""
+    return typer.Option(
+        "--sweep",
+        metavar="NAME=V1,V2,...",
+        help="values of a setting to compare; of several, and of --memory, the product",
+        autocompletion=completion.assignment,
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
     """What the command line asks of a comparison."""
 
     memory: Annotated[
-        str | None,
-        typer.Option(
-            help="memory strategies to compare, separated by commas, units mini and static too; "
-            "or all (pretouch,part; with --sweep that of the settings)",
-            autocompletion=completion.one_of("run.memory"),
-        ),
+        str | None, memory_option("pretouch,part; with --sweep that of the settings")
     ] = None
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="page-in policies to compare under part, separated by commas (run.policy)",
-            autocompletion=completion.one_of("run.policy"),
-        ),
-    ] = None
-    sweeps: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sweep",
-            metavar="NAME=V1,V2,...",
-            help="values of a setting to compare; of several, and of --memory, the product",
-            autocompletion=completion.assignment,
-        ),
-    ] = None
+    policy: Annotated[str | None, policy_option("run.policy")] = None
+    sweeps: Annotated[list[str] | None, sweep_option()] = None
     baseline: Annotated[
         str,
         typer.Option(

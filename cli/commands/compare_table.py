@@ -59,14 +59,14 @@ _WIDEST = 10_000
 _NO_FIGURES = frozenset({"ranks", "slowdown"})
 
 
-def show(entries: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print the table and what is to be said below it."""
+def show(entries: Sequence[Mapping[str, Any]], title: str, *, has_bytes: bool = True) -> None:
+    """Print the table and what is to be said below it; has_bytes: of the bytes received too."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=_PLAIN_WIDTH)
     shown, omitted = _fitting(entries, title, console)
     console.print(shown)
-    for line in (*_omission(omitted), *notes(entries)):
+    for line in (*_omission(omitted), *(notes(entries) if has_bytes else failures(entries))):
         console.print(line, highlight=False, markup=False)
 
 
@@ -222,5 +222,19 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{entry['name']}: {entry['stale_transfers']:,} transfers went through pins of "
                 "mappings that had gone."
             )
-    lines += [f"{each['name']}: {each['failure']}" for each in entries if "failure" in each]
-    return lines
+    return lines + failures(entries)
+
+
+def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each row without figures: why."""
+    return [f"{each['name']}: {each['failure']}" for each in entries if "failure" in each]
+
+
+def common_settings(documents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Settings that every report has alike."""
+    first: Mapping[str, str] = documents[0]["settings"]
+    return {
+        name: text
+        for name, text in first.items()
+        if all(document["settings"][name] == text for document in documents)
+    }

@@ -6,7 +6,13 @@ from typing import Any
 
 import typer
 
-from pagewire.cli.commands import check_commands, run_commands, sockets, trace  # noqa: F401  fill app
+from pagewire.cli.commands import (  # noqa: F401  fill app
+    check_commands,
+    replay,
+    run_commands,
+    sockets,
+    trace,
+)
 from pagewire.cli.commands.application import app
 from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.launch import options

@@ -44,6 +44,8 @@ class HandMade:
         self.chunks[rank, kind] += [r.number(each) for each in numbers]
 
     def add_times(self, rank: int, *times_ns: int) -> None:
+        """Of each LEAVE and the END."""
+        self.chunks[rank, TIMES] = []
         before_ns = 0
         for time_ns in times_ns:
             self.add(rank, TIMES, r.zigzag(time_ns - before_ns))

@@ -144,6 +144,15 @@ def test_parts_of_a_receive_of_several_messages():
     assert pair(sender, receiver)[1] == there_ns + 70_000 + CALL + POSTED + TAKEN + POLL
 
 
+def test_receives_in_order_end_in_the_order_of_sending():
+    sender = [present(0, LONG), *call(1, send(1, LONG), send(1, 0, tag=1), r.Done(1))]
+    for flags, is_later in ((0, False), (r.IN_ORDER, True)):
+        posted = [receive(0, LONG, flags=flags), receive(0, 0, tag=1, region=2, flags=flags)]
+        long_ns = pair(sender, call(0, *posted, r.Done(1)))[1]
+        short_ns = pair(sender, call(0, *posted, r.Done(0)))[1]
+        assert (short_ns == long_ns) is is_later
+
+
 def test_receive_that_is_taken_back():
     assert clock_of(*call(0, receive(0, 0), r.Cancel(0), r.Done(0))) == CALL + POLL
 
@@ -326,8 +335,8 @@ def test_recorded_settings_count_and_those_asked_for_go_before():
     ("records", "reason"),
     [
         ([r.Leave()], "a call ends that has not begun"),
-        ([r.Call(7)], "call 7: 3 have names"),
-        ([r.Name(9, "x")], "name 9, expected is 3"),
+        ([r.Call(7)], "call 7: it has no name"),
+        ([r.Name(2**20, "x")], "name 1048576: they go to 65535"),
         ([r.Done(0)], "operation 0 before the latest: 0 were posted"),
         ([send(5, 0)], "rank 5, source 0: there are ranks 0 to 0"),
         ([r.Compute(2**63)], "a duration above"),
@@ -444,4 +453,6 @@ def test_cut_recording_is_replayed_up_to_its_end():
 
 def test_what_could_not_be_recorded_is_told():
     _, outcome = run(HandMade([*NAMES, r.Lost("a window"), r.End()]))
-    assert "1 things that could not be recorded, the first on rank 0: a window" in outcome.warnings[0]
+    assert (
+        "1 things that could not be recorded, the first on rank 0: a window" in outcome.warnings[0]
+    )

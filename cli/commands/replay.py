@@ -1,0 +1,324 @@
+"""`pagewire replay`: a recorded program on many nodes in this process, under the recorded settings
+and under others: a row each, as `pagewire compare` has it.
+
+What counts is in the trace and on the command line; PAGEWIRE_* variables play no part, so that a
+replay is the same in every shell.
+"""
+
+import concurrent.futures
+import dataclasses
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from pagewire.cli.commands import compare_files, compare_table, sweep
+from pagewire.cli.commands.application import app
+from pagewire.cli.commands.compare_options import memory_option, policy_option, sweep_option
+from pagewire.cli.commands.compare_plan import ALL, Choice, choices, references
+from pagewire.cli.commands.setting_options import Given, takes_settings
+from pagewire.cli.kit import progress
+from pagewire.cli.launch import launch
+from pagewire.native import lib
+from pagewire.native.output import write_file
+from pagewire.native.settings import ConfigError, format_value
+from pagewire.replay.replay import MATCHINGS, Performance, Replay, ReplayError, Settings
+from pagewire.replay.trace import Reader
+from pagewire.run.report import report
+from pagewire.run.settings import config
+
+PROCESSES_MAX = 1024
+_NAMED_MAX = 10
+"""Unmatched messages that the terminal shows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks of a replay besides settings."""
+
+    memory: Annotated[str | None, memory_option("the recorded one")] = None
+    policy: Annotated[str | None, policy_option("the recorded one")] = None
+    sweeps: Annotated[list[str] | None, sweep_option()] = None
+    baseline: Annotated[
+        str,
+        typer.Option(metavar="ROW", help="what ratios refer to, as in compare (the first row)"),
+    ] = ""
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="replay with the recorded settings: exit code 1, and the first difference, unless "
+            "every recorded virtual time comes out exactly",
+        ),
+    ] = False
+    matching: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="receives from any source take what they took (recorded) or what is there (free)",
+        ),
+    ] = "recorded"
+    num_processes: Annotated[
+        int, typer.Option("-j", "--processes", help="replay so many rows at a time")
+    ] = 1
+    json_path: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="write the results to this file")
+    ] = ""
+    html_path: Annotated[
+        str,
+        typer.Option("--html", metavar="FILE", help="write the results as a page for a browser"),
+    ] = ""
+    csv_path: Annotated[
+        str, typer.Option("--csv", metavar="FILE", help="write the table to this file")
+    ] = ""
+
+
+class Row(NamedTuple):
+    """What came of one row; a failure leaves the rest empty."""
+
+    failure: str
+    document: Mapping[str, Any]
+    performance: Performance | None
+    unmatched: Sequence[str]
+    warnings: Sequence[str]
+
+
+@app.command()
+@takes_settings("timeout", "err", "eager_limit", "platform")
+def replay(
+    file: Annotated[str, typer.Argument(metavar="FILE.pwt", show_default=False)],
+    *,
+    asked: Asked,
+    given: Given,
+) -> int:
+    """Run a recorded program again, on as many nodes as it had ranks, without MPI: under the
+    recorded settings, or others that --set, --memory and --policy name."""
+    if asked.matching not in MATCHINGS:
+        raise ConfigError(
+            f"--matching '{asked.matching}': allowed is one of {', '.join(MATCHINGS)}"
+        )
+    if not 1 <= asked.num_processes <= PROCESSES_MAX:
+        raise ConfigError(f"-j {asked.num_processes}: allowed is 1 to {PROCESSES_MAX}")
+    for name in ("json", "csv", "html"):
+        launch.check_writable(f"--{name}", getattr(asked, f"{name}_path"))
+    assignments = _assignments(given)
+    if asked.verify:
+        return _verify(file, asked, assignments)
+    return _compare(file, asked, assignments)
+
+
+def _assignments(given: Given) -> list[str]:
+    """Of the configuration file, the options of settings and --set, the last one counts."""
+    of_file = config.read_file(given.config_path) if given.config_path else {}
+    made = [f"{name}={format_value(config.lookup(name), of_file[name])}" for name in of_file]
+    for name, value in given.values.items():
+        if value is not None:
+            made.append(f"run.{name}={str(value).lower() if isinstance(value, bool) else value}")
+    return [*made, *given.assignments]
+
+
+# -- with the recorded settings
+
+
+def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
+    others = (
+        asked.memory,
+        asked.policy,
+        asked.sweeps,
+        assignments,
+        asked.csv_path,
+        asked.html_path,
+    )
+    if any(others) or asked.json_path or asked.matching != "recorded":
+        raise ConfigError(
+            "--verify replays with the recorded settings alone; leave every other option out"
+        )
+    with Reader(file) as trace:
+        _say_cut(trace)
+        times = int(lib.PW_PWT_TIMES)
+        timeless = [rank for rank in range(trace.num_ranks) if not _has_stream(trace, rank, times)]
+        if timeless:
+            raise ConfigError(
+                f"'{file}': rank {timeless[0]} has no recorded times, so there is nothing to "
+                "verify; cut, made and converted traces have none"
+            )
+        try:
+            with Replay(trace, Settings.of(trace.meta()), verify=True) as made:
+                difference = made.run()
+                if difference is not None:
+                    print(f"pagewire: {difference}", file=sys.stderr)
+                    return 1
+                outcome, num_verified = made.outcome(), made.num_verified
+        except ReplayError as error:
+            print(f"pagewire: {error}", file=sys.stderr)
+            return 1
+        for warning in outcome.warnings:
+            progress.say(warning)
+        print(f"verified: all {num_verified:,} recorded times of {trace.num_ranks:,} ranks")
+        print(outcome.performance)
+    return 0
+
+
+def _has_stream(trace: Reader, rank: int, kind: int) -> bool:
+    return next(iter(trace.stream(rank, kind)), None) is not None
+
+
+def _say_cut(trace: Reader) -> None:
+    if trace.cut:
+        progress.say(trace.cut)
+
+
+# -- with others
+
+
+def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
+    axes = sweep.parse(asked.sweeps or ())
+    with Reader(file) as trace:
+        _say_cut(trace)
+        meta, num_ranks = trace.meta(), trace.num_ranks
+    base = Settings.of(meta, assignments).config
+    named = dict.fromkeys(each.partition("=")[0].strip() for each in assignments)
+    base = dataclasses.replace(base, sources=MappingProxyType(dict.fromkeys(named, "command line")))
+    rows = choices(asked.memory or base.run.memory, asked.policy, axes, base)
+    refer_to = dict(zip(rows, references(rows, asked.baseline), strict=True))
+    needed = {rows[0], *refer_to.values()}
+    if (asked.memory or "").strip() != ALL:
+        needed.update(rows)
+    begun_s = time.monotonic()
+    done: dict[Choice, Row] = {}
+    for choice, row in zip(rows, _replayed(file, rows, asked, assignments), strict=True):
+        if row.failure and choice in needed:
+            progress.say(f"{choice.name}: {row.failure}")
+            return 1
+        done[choice] = row
+    result = _result(meta, num_ranks, asked, refer_to, done, time.monotonic() - begun_s)
+    _show(result, asked)
+    return 0
+
+
+def _replayed(
+    file: str, rows: Sequence[Choice], asked: Asked, assignments: Sequence[str]
+) -> Iterator[Row]:
+    """Of each row, in their order."""
+    texts = [[*assignments, *choice.assignments] for choice in rows]
+    num_processes = min(asked.num_processes, len(rows))
+    if num_processes == 1:
+        for each in texts:
+            yield replay_row(file, each, asked.matching)
+        return
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(num_processes, mp_context=context) as pool:
+        waiting = [pool.submit(replay_row, file, each, asked.matching) for each in texts]
+        try:
+            for future in waiting:
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def replay_row(file: str, assignments: Sequence[str], matching: str) -> Row:
+    """One replay; what it fails with is the row's."""
+    try:
+        with Reader(file) as trace:
+            meta = trace.meta()
+            settings = Settings.of(meta, assignments)
+            with Replay(trace, settings, matching=matching) as made:
+                made.run()
+                outcome = made.outcome()
+    except (ConfigError, ReplayError) as error:
+        return Row(str(error), {}, None, (), ())
+    document = report.document(outcome.per_rank, settings.config, _label(meta))
+    return Row(
+        failure="",
+        document={"$schema": "urn:pagewire:schema:report:1", **document},
+        performance=outcome.performance,
+        unmatched=[str(each) for each in outcome.unmatched],
+        warnings=outcome.warnings,
+    )
+
+
+def _label(meta: Mapping[str, Any]) -> str:
+    words = meta.get("program") or "program"
+    return words if isinstance(words, str) else " ".join(map(str, words))
+
+
+def _result(
+    meta: Mapping[str, Any],
+    num_ranks: int,
+    asked: Asked,
+    refer_to: Mapping[Choice, Choice],
+    rows: Mapping[Choice, Row],
+    wall_s: float,
+) -> dict[str, Any]:
+    """What the JSON file holds: as that of `pagewire compare`, and of the replay itself."""
+    ended = {choice: row for choice, row in rows.items() if not row.failure}
+    entries = []
+    for choice, reference in refer_to.items():
+        named = {"name": choice.name, "sweep": dict(choice.point), "baseline": reference.name}
+        row = rows[choice]
+        if row.failure:
+            own = {key: getattr(choice, key) for key in ("memory", "policy", "translation")}
+            entries.append({**named, **own, "failure": row.failure})
+            continue
+        summary = row.document["summary"]
+        base_s = ended[reference].document["summary"]["virtual_time_s"]
+        slowdown = summary["virtual_time_s"] / base_s - 1 if base_s else 0.0
+        alike = [True] * num_ranks
+        entries.append({**named, **summary, "received_alike": alike, "slowdown": slowdown})
+    first = next(iter(ended.values()))
+    done = [row.performance for row in ended.values() if row.performance]
+    total = done[0] if len(done) == 1 else _sum(done, wall_s)
+    return {
+        "program": _label(meta),
+        "ranks": num_ranks,
+        "compute": "replay",
+        "baseline": asked.baseline or next(iter(refer_to)).name,
+        "entries": entries,
+        "settings": compare_table.common_settings([row.document for row in ended.values()]),
+        "reports": [row.document for row in ended.values()],
+        "replay": {
+            "matching": asked.matching,
+            "performance": total._asdict(),
+            "unmatched": list(first.unmatched),
+            "warnings": list(first.warnings),
+        },
+    }
+
+
+def _sum(done: Sequence[Performance], wall_s: float) -> Performance:
+    return Performance(
+        ranks=done[0].ranks,
+        records=sum(each.records for each in done),
+        events=sum(each.events for each in done),
+        steps=sum(each.steps for each in done),
+        virtual_s=sum(each.virtual_s for each in done),
+        wall_s=wall_s,
+        rss_bytes=max(each.rss_bytes for each in done),
+    )
+
+
+def _show(result: Mapping[str, Any], asked: Asked) -> None:
+    """Table and files."""
+    entries, own = result["entries"], result["replay"]
+    title = f"{result['program']}, {result['ranks']} ranks, replayed"
+    compare_table.show(entries, title, has_bytes=False)
+    for warning in own["warnings"]:
+        progress.say(warning)
+    unmatched = own["unmatched"]
+    for each in unmatched[:_NAMED_MAX]:
+        progress.say(f"without another side: {each}")
+    if len(unmatched) > _NAMED_MAX:
+        progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
+    print(Performance(**own["performance"]))
+    if asked.json_path:
+        report.write_json(asked.json_path, result, "compare")
+    if asked.csv_path:
+        write_file(asked.csv_path, compare_files.as_csv(entries))
+    if asked.html_path:
+        from pagewire.run.page import page  # its parts take long to load
+
+        page.write(asked.html_path, result)

@@ -1,0 +1,126 @@
+"""`pagewire replay`: rows, files, exit codes."""
+
+import json
+
+import json_schemas
+import pytest
+from programs import HandMade, halo
+
+from pagewire.cli.main import main
+from pagewire.native import lib
+from pagewire.replay import records as r
+from pagewire.replay.replay import Replay, Settings
+from pagewire.replay.trace import Writer
+
+KINDS = tuple(int(getattr(lib, f"PW_PWT_{name}")) for name in ("OPS", "MATCHES", "TIMES"))
+LEAVE = r.encode(r.Leave())
+
+
+def written(path, trace: HandMade) -> str:
+    with Writer(str(path), trace.num_ranks, trace.meta()) as writer:
+        for rank in range(trace.num_ranks):
+            for kind in KINDS:
+                for each in trace.chunks[rank, kind]:
+                    writer.add(rank, kind, each, 1)
+    return str(path)
+
+
+@pytest.fixture
+def trace() -> HandMade:
+    made = halo(4, [1], steps=2)
+    made._meta |= {"program": ["halo", "4"], "settings": {"run.memory": "part"}}
+    return made
+
+
+@pytest.fixture
+def file(tmp_path, trace) -> str:
+    return written(tmp_path / "halo.pwt", trace)
+
+
+def test_recorded_settings_make_one_row(file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["replay", file, "--json", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "halo 4, 4 ranks, replayed" in shown
+    assert "PERFORMANCE: ranks 4, records " in shown
+    document = json.loads(out.read_text())
+    json_schemas.check("compare", document)
+    assert [each["name"] for each in document["entries"]] == ["part/page"]
+    assert document["replay"]["performance"]["ranks"] == 4
+
+
+def test_rows_are_those_of_compare_and_equal_over_processes(file, tmp_path, capsys):
+    documents = []
+    words = ["--memory", "pretouch,part", "--policy", "page,all", "--set", "run.timeout=1ms"]
+    for number in ("1", "2"):
+        out = tmp_path / f"{number}.json"
+        assert main(["replay", file, *words, "-j", number, "--json", str(out)]) == 0
+        documents.append(json.loads(out.read_text()))
+    capsys.readouterr()
+    one, two = (
+        [(each["name"], each["virtual_time_s"]) for each in d["entries"]] for d in documents
+    )
+    assert one == two
+    assert [name for name, _ in one] == ["pretouch", "part/page", "part/all"]
+    assert documents[0]["settings"]["run.timeout"] == "1ms"
+    assert documents[0]["entries"][0]["slowdown"] == 0
+
+
+def test_every_strategy_replays_or_says_why_not(file, tmp_path, capsys):
+    out = tmp_path / "all.csv"
+    assert main(["replay", file, "--memory", "all", "--csv", str(out)]) == 0
+    capsys.readouterr()
+    assert {"ideal", "odp", "pin", "mini"} <= {line.split(",")[0] for line in out.open()}
+
+
+def replayed_times(trace: HandMade) -> dict[int, list[int]]:
+    """What a replay has in place of recorded times, found one difference after the other."""
+    times = {
+        rank: [0] * (sum(each == LEAVE for each in trace.chunks[rank, KINDS[0]]) + 1)
+        for rank in range(trace.num_ranks)
+    }
+    while True:
+        for rank, each in times.items():
+            trace.add_times(rank, *each)
+        with Replay(trace, Settings.of(trace.meta()), verify=True) as replay:
+            found = replay.run()
+        if found is None:
+            return times
+        times[found.rank][found.call] = found.replayed_ns
+
+
+def test_verify(tmp_path, trace, capsys):
+    times = replayed_times(trace)
+    assert main(["replay", written(tmp_path / "same.pwt", trace), "--verify"]) == 0
+    assert "verified: all 44 recorded times of 4 ranks" in capsys.readouterr().out
+    times[1][-2] += 7
+    trace.add_times(1, *times[1])
+    assert main(["replay", written(tmp_path / "other.pwt", trace), "--verify"]) == 1
+    said = capsys.readouterr().err
+    assert (
+        f"rank 1 differs first at the end of call {len(times[1]) - 2} (Waitall): recorded" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--verify"], 2, "rank 0 has no recorded times"),
+        (["--verify", "--memory", "pin"], 2, "with the recorded settings alone"),
+        (["--memory", "pim"], 2, "run.memory = 'pim'"),
+        (["--set", "run.timeouts=1ms"], 2, "did you mean 'run.timeout'"),
+        (["-j", "0"], 2, "-j 0: allowed is 1 to 1024"),
+        (["--matching", "x"], 2, "--matching 'x': allowed is one of recorded, free"),
+    ],
+)
+def test_what_is_refused(file, words, code, said, capsys):
+    assert main(["replay", file, *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_trace_that_stands_still_fails(tmp_path, trace, capsys):
+    trace.chunks[2, KINDS[0]] = trace.chunks[2, KINDS[0]][:20]
+    assert main(["replay", written(tmp_path / "cut.pwt", trace)]) == 1
+    said = capsys.readouterr().err
+    assert "nothing can go on" in said
+    assert "rank 1 in Waitall" in said
