@@ -8,12 +8,16 @@ into once, and what the library combines reductions in.
 import abc
 import contextlib
 import functools
+import itertools
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from pagewire.native import lib
 from pagewire.replay.records import (
+    IGNORES,
+    LONGEST,
+    SYNCHRONOUS,
     Call,
     Compute,
     Done,
@@ -51,17 +55,28 @@ class Buffer(NamedTuple):
 # What is the same in each step of a program is encoded once.
 @functools.lru_cache(maxsize=65536)
 def _send(
-    peer: int, context: int, tag: int, source: int, buffer: Buffer, before: bytes, behind: bytes
+    peer: int,
+    context: int,
+    tag: int,
+    source: int,
+    buffer: Buffer,
+    flags: int,
+    before: bytes,
+    behind: bytes,
 ) -> bytes:
-    record = Send(peer, context, tag, source, buffer.num_bytes, buffer.region, buffer.offset)
+    record = Send(peer, context, tag, source, buffer.num_bytes, buffer.region, buffer.offset, flags)
     return before + encode(record) + behind
 
 
 @functools.lru_cache(maxsize=65536)
 def _receive(
-    peer: int | None, context: int, tag: int, buffer: Buffer, before: bytes, behind: bytes
+    peer: int | None, context: int, tag: int | None, buffer: Buffer, before: bytes, behind: bytes
 ) -> bytes:
-    record = Receive(peer, context, tag, peer or 0, buffer.num_bytes, buffer.region, buffer.offset)
+    record = Receive(
+        peer, context, tag or 0, peer or 0, buffer.num_bytes, buffer.region, buffer.offset
+    )
+    if tag is None:
+        record.flags, record.ignored = IGNORES, LONGEST - 1
     return before + encode(record) + behind
 
 
@@ -115,6 +130,30 @@ class Reused(Buffers):
         if self._fresh and self._draw() < self._fresh:
             return program.allot(num_bytes, FRESH, is_touched=False)
         return self._received.take(program, key, num_bytes)
+
+
+class New(Buffers):
+    """New memory for each message: to send, filled; to receive, untouched."""
+
+    def filled(self, program: "Program", key: Hashable, num_bytes: int) -> Buffer:
+        return program.allot(num_bytes, SENT)
+
+    def landing(self, program: "Program", key: Hashable, num_bytes: int) -> Buffer:
+        return program.allot(num_bytes, FRESH, is_touched=False)
+
+
+class Pool(Buffers):
+    """So many buffers to send and as many to receive, in turn."""
+
+    def __init__(self, count: int) -> None:
+        self._sent, self._received = Kept(SENT), Kept(REUSED)
+        self._next_sent, self._next_received = (itertools.cycle(range(count)) for _ in range(2))
+
+    def filled(self, program: "Program", key: Hashable, num_bytes: int) -> Buffer:
+        return self._sent.take(program, next(self._next_sent), num_bytes)
+
+    def landing(self, program: "Program", key: Hashable, num_bytes: int) -> Buffer:
+        return self._received.take(program, next(self._next_received), num_bytes)
 
 
 class Program:
@@ -211,11 +250,28 @@ class Program:
 
     # ---- messages, within a call
 
-    def post_send(self, peer: int, buffer: Buffer, tag: int = 0, context: int = 0) -> int:
-        self._add(_send(peer, context, tag, self.rank, buffer, b"", b""))
+    def post(self, record: Receive) -> int:
+        """A receive as it is."""
+        self.record(record)
         return self._count_operation()
 
-    def post_receive(self, peer: int | None, buffer: Buffer, tag: int = 0, context: int = 0) -> int:
+    def post_send(
+        self,
+        peer: int,
+        buffer: Buffer,
+        tag: int = 0,
+        context: int = 0,
+        *,
+        is_synchronous: bool = False,
+    ) -> int:
+        flags = SYNCHRONOUS if is_synchronous else 0
+        self._add(_send(peer, context, tag, self.rank, buffer, flags, b"", b""))
+        return self._count_operation()
+
+    def post_receive(
+        self, peer: int | None, buffer: Buffer, tag: int | None = 0, context: int = 0
+    ) -> int:
+        """peer, tag: None for any."""
         self._add(_receive(peer, context, tag, buffer, b"", b""))
         return self._count_operation()
 
@@ -230,13 +286,16 @@ class Program:
 
     # ---- messages, each in a call of its own
 
-    def isend(self, peer: int, buffer: Buffer, tag: int = 0) -> int:
-        call = self._call("MPI_Isend")
-        self._add(_send(peer, 0, tag, self.rank, buffer, call, _LEAVE), 3)
+    def isend(
+        self, peer: int, buffer: Buffer, tag: int = 0, *, is_synchronous: bool = False
+    ) -> int:
+        call = self._call("MPI_Issend" if is_synchronous else "MPI_Isend")
+        flags = SYNCHRONOUS if is_synchronous else 0
+        self._add(_send(peer, 0, tag, self.rank, buffer, flags, call, _LEAVE), 3)
         return self._count_operation()
 
-    def irecv(self, peer: int | None, buffer: Buffer, tag: int = 0) -> int:
-        """peer: None for any."""
+    def irecv(self, peer: int | None, buffer: Buffer, tag: int | None = 0) -> int:
+        """peer, tag: None for any."""
         call = self._call("MPI_Irecv")
         self._add(_receive(peer, 0, tag, buffer, call, _LEAVE), 3)
         return self._count_operation()
@@ -249,10 +308,12 @@ class Program:
         with self.call("MPI_Waitall"):
             self.finish(operations)
 
-    def send(self, peer: int, buffer: Buffer, tag: int = 0) -> None:
-        with self.call("MPI_Send"):
-            self.finish([self.post_send(peer, buffer, tag)])
+    def send(
+        self, peer: int, buffer: Buffer, tag: int = 0, *, is_synchronous: bool = False
+    ) -> None:
+        with self.call("MPI_Ssend" if is_synchronous else "MPI_Send"):
+            self.finish([self.post_send(peer, buffer, tag, is_synchronous=is_synchronous)])
 
-    def recv(self, peer: int | None, buffer: Buffer, tag: int = 0) -> None:
+    def recv(self, peer: int | None, buffer: Buffer, tag: int | None = 0) -> None:
         with self.call("MPI_Recv"):
             self.finish([self.post_receive(peer, buffer, tag)])

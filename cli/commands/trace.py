@@ -188,3 +188,38 @@ def synth(
     num_records = patterns.synthesize(pattern, ranks, shape, output)
     say(f"{output}: {ranks:,} ranks, {num_records:,} records, {os.path.getsize(output):,} bytes")
     return 0
+
+
+@trace_app.command()
+def convert(
+    source: Annotated[str, typer.Argument(metavar="FROM", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TO", show_default=False)],
+    buffers: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="where messages lie if FROM does not say: reuse, the same memory for the same "
+            "peer and tag (default); fresh, new memory each time; pool:K, K buffers in turn",
+        ),
+    ] = "",
+    skip_unsupported: Annotated[
+        bool, typer.Option("--skip-unsupported", help="leave out what cannot be converted")
+    ] = False,
+    ns_per_flop: Annotated[
+        float, typer.Option(help="time of a flop in SimGrid's traces", min=0)
+    ] = 1.0,
+) -> int:
+    """Convert a trace from or to GOAL (.goal, .bin for its binary form) and SimGrid's TI (.ti), or
+    from liballprof's PMPI, of which FROM is rank 0's file.
+
+    What cannot be converted is listed with counts and places, and nothing is written.
+    """
+    from pagewire.replay.formats.convert import Conversion
+
+    conversion = Conversion(buffers=buffers, skips=skip_unsupported, ns_per_flop=ns_per_flop)
+    conversion.run(source, target)
+    for sentence in conversion.problems.sentences():
+        say(f"left out: {sentence}")
+    for sentence in conversion.problems.notes():
+        say(sentence)
+    return 0
