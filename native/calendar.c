@@ -1,12 +1,14 @@
 /* Calendar: see calendar.h. Busy intervals are half open, [start, end); two that touch are one. */
 #include "native/calendar.h"
+#include <stdlib.h>
 
+#define FIRST_INTERVALS 4u
 _Static_assert((PW_CALENDAR_INTERVALS & (PW_CALENDAR_INTERVALS - 1)) == 0,
                "the ring index is masked");
 
 static inline uint32_t slot(const pw_calendar *calendar, uint32_t position)
 {
-    return (calendar->head + position) & (PW_CALENDAR_INTERVALS - 1);
+    return (calendar->head + position) & (calendar->capacity - 1);
 }
 
 /* A sum past the end of time stays there. */
@@ -16,12 +18,26 @@ static inline int64_t add_ns(int64_t at_ns, int64_t duration_ns)
     return __builtin_add_overflow(at_ns, duration_ns, &sum_ns) ? PW_NEVER : sum_ns;
 }
 
-void pw_calendar_init(pw_calendar *calendar)
+void pw_calendar_finish(pw_calendar *calendar)
 {
+    free(calendar->busy);
+    *calendar = (pw_calendar){0};
+}
+
+/* Room for one interval more? */
+static bool make_room(pw_calendar *calendar)
+{
+    if (calendar->num_busy < calendar->capacity) return true;
+    if (calendar->capacity == PW_CALENDAR_INTERVALS) return false;
+    const uint32_t capacity = calendar->capacity ? 2 * calendar->capacity : FIRST_INTERVALS;
+    pw_busy_interval *busy = malloc(capacity * sizeof *busy);
+    if (!busy) return false;
+    for (uint32_t i = 0; i < calendar->num_busy; i++) busy[i] = calendar->busy[slot(calendar, i)];
+    free(calendar->busy);
+    calendar->busy = busy;
+    calendar->capacity = capacity;
     calendar->head = 0;
-    calendar->num_busy = 0;
-    calendar->floor_ns = 0;
-    calendar->booked_ns = 0;
+    return true;
 }
 
 /* Position of the first interval that ends after at_ns; num_busy when there is none. */
@@ -67,7 +83,7 @@ static void forget_oldest(pw_calendar *calendar)
 static void open_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
-        calendar->head = slot(calendar, PW_CALENDAR_INTERVALS - 1);
+        calendar->head = slot(calendar, calendar->capacity - 1);
         for (uint32_t i = 0; i < position; i++)
             calendar->busy[slot(calendar, i)] = calendar->busy[slot(calendar, i + 1)];
     } else {
@@ -110,7 +126,7 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
         calendar->busy[slot(calendar, position)].start_ns = start_ns;
         return;
     }
-    if (calendar->num_busy == PW_CALENDAR_INTERVALS) {
+    if (!make_room(calendar)) {
         if (position == 0) { /* the new one is itself the oldest */
             calendar->floor_ns = pw_later(calendar->floor_ns, end_ns);
             return;

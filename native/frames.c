@@ -1,6 +1,7 @@
 /* Seals of frames, and the buffers that frames leave in. */
 #include "native/frames.h"
 #include "native/crc32c.h"
+#include "native/peers.h"
 #include "native/pool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,18 @@ bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes)
 #define CHUNK_BUFFERS 4
 _Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned");
 
-typedef struct {
+typedef struct pw_buffer {
     pw_link link;
     uint32_t peer, num_bytes, full_bytes;
     uint8_t *data;
+    struct pw_buffer *opened_before, *opened_behind; /* while it is open */
 } pw_buffer;
+
+/* What is kept of a peer. */
+typedef struct {
+    pw_peer peer;
+    pw_buffer *open; /* that its next frame goes to; NULL: none yet */
+} pw_burst_peer;
 
 /* Buffers that were made together; all of them end with the pool. */
 typedef struct {
@@ -36,31 +44,20 @@ typedef struct {
 } pw_chunk;
 
 struct pw_burst_pool {
-    uint32_t num_peers;
-    pw_buffer **open; /* by peer */
+    pw_peers peers; /* of pw_burst_peer */
     pw_link *free_list;
     pw_queue ready;
-    pw_link *lent;   /* handed to the host */
-    uint32_t *dirty; /* peers with an open buffer, in the order they were opened */
-    uint32_t num_dirty;
+    pw_link *lent;                         /* handed to the host */
+    pw_buffer *opened_first, *opened_last; /* open ones, in the order in which they were opened */
     pw_link *chunks;
     pw_burst_allocate allocate;
     void *context;
 };
 
-int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out)
+int pw_burst_pool_create(pw_burst_pool **out)
 {
-    pw_burst_pool *pool = calloc(1, sizeof *pool);
-    if (!pool) return PW_ERR_NOMEM;
-    pool->num_peers = num_peers;
-    pool->open = calloc(num_peers, sizeof *pool->open);
-    pool->dirty = calloc(num_peers, sizeof *pool->dirty);
-    if (!pool->open || !pool->dirty) {
-        pw_burst_pool_destroy(pool);
-        return PW_ERR_NOMEM;
-    }
-    *out = pool;
-    return PW_OK;
+    *out = calloc(1, sizeof **out);
+    return *out ? PW_OK : PW_ERR_NOMEM;
 }
 
 void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context)
@@ -76,8 +73,7 @@ void pw_burst_pool_destroy(pw_burst_pool *pool)
         free(chunk->own);
         free(chunk);
     }
-    free(pool->open);
-    free(pool->dirty);
+    pw_peers_clear(&pool->peers);
     free(pool);
 }
 
@@ -99,26 +95,44 @@ static bool grow(pw_burst_pool *pool)
     return true;
 }
 
-static void make_ready(pw_burst_pool *pool, uint32_t peer)
+static pw_buffer *open_of(const pw_burst_pool *pool, uint32_t peer)
 {
-    pw_queue_append(&pool->ready, pool->open[peer]);
-    pool->open[peer] = NULL;
+    const pw_burst_peer *known = pw_peers_find(&pool->peers, peer);
+    return known ? known->open : NULL;
 }
 
-static void forget_dirty(pw_burst_pool *pool, uint32_t peer)
+static bool open_buffer(pw_burst_pool *pool, uint32_t peer)
 {
-    uint32_t i = 0;
-    while (pool->dirty[i] != peer) i++;
-    pool->num_dirty--;
-    memmove(&pool->dirty[i], &pool->dirty[i + 1], (pool->num_dirty - i) * sizeof *pool->dirty);
+    pw_burst_peer *known = pw_peers_make(&pool->peers, peer, sizeof *known);
+    if (!known || (!pool->free_list && !grow(pool))) return false;
+    pw_buffer *buffer = known->open = pw_link_pop(&pool->free_list);
+    buffer->peer = peer;
+    buffer->num_bytes = buffer->full_bytes = 0;
+    buffer->opened_behind = NULL;
+    buffer->opened_before = pool->opened_last;
+    if (pool->opened_last) pool->opened_last->opened_behind = buffer;
+    else pool->opened_first = buffer;
+    pool->opened_last = buffer;
+    return true;
+}
+
+/* No further frame goes to it. */
+static void close_buffer(pw_burst_pool *pool, pw_buffer *buffer)
+{
+    pw_burst_peer *known = pw_peers_find(&pool->peers, buffer->peer);
+    known->open = NULL;
+    if (buffer->opened_before) buffer->opened_before->opened_behind = buffer->opened_behind;
+    else pool->opened_first = buffer->opened_behind;
+    if (buffer->opened_behind) buffer->opened_behind->opened_before = buffer->opened_before;
+    else pool->opened_last = buffer->opened_before;
 }
 
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
-    const pw_buffer *buffer = pool->open[peer];
+    pw_buffer *buffer = open_of(pool, peer);
     if (!buffer || buffer->full_bytes + num_bytes <= PW_BURST_BYTES) return;
-    make_ready(pool, peer);
-    forget_dirty(pool, peer);
+    close_buffer(pool, buffer);
+    pw_queue_append(&pool->ready, buffer);
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
@@ -130,15 +144,9 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
                            uint32_t full_bytes)
 {
     pw_burst_reserve(pool, peer, full_bytes);
-    pw_buffer *buffer = pool->open[peer];
-    if (!buffer) {
-        if (!pool->free_list && !grow(pool)) return NULL;
-        buffer = pw_link_pop(&pool->free_list);
-        buffer->peer = peer;
-        buffer->num_bytes = buffer->full_bytes = 0;
-        pool->open[peer] = buffer;
-        pool->dirty[pool->num_dirty++] = peer;
-    }
+    pw_buffer *buffer = open_of(pool, peer);
+    if (!buffer && !open_buffer(pool, peer)) return NULL;
+    if (!buffer) buffer = pool->opened_last;
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     buffer->full_bytes += full_bytes;
@@ -147,22 +155,22 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
 
 void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
-    pw_buffer *buffer = pool->open[peer];
+    pw_buffer *buffer = open_of(pool, peer);
     buffer->num_bytes -= num_bytes;
     buffer->full_bytes -= num_bytes;
     if (buffer->num_bytes) return;
-    pool->open[peer] = NULL;
-    forget_dirty(pool, peer);
+    close_buffer(pool, buffer);
     pw_link_push(&pool->free_list, buffer);
 }
 
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
 {
-    if (!pool->ready.first) {
-        if (!pool->num_dirty) return 0;
-        for (uint32_t i = 0; i < pool->num_dirty; i++) make_ready(pool, pool->dirty[i]);
-        pool->num_dirty = 0;
-    }
+    if (!pool->ready.first && !pool->opened_first) return 0;
+    if (!pool->ready.first)
+        for (pw_buffer *each; (each = pool->opened_first);) {
+            close_buffer(pool, each);
+            pw_queue_append(&pool->ready, each);
+        }
     pw_buffer *buffer = pw_queue_take(&pool->ready);
     pw_link_push(&pool->lent, buffer);
     out->peer = buffer->peer;
@@ -176,7 +184,7 @@ bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready.first != N
 
 bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer)
 {
-    return pw_burst_is_full(pool) || pool->open[peer];
+    return pw_burst_is_full(pool) || open_of(pool, peer);
 }
 
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)

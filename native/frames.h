@@ -161,7 +161,7 @@ typedef struct {
 
 typedef struct pw_burst_pool pw_burst_pool;
 
-int pw_burst_pool_create(uint32_t num_peers, pw_burst_pool **out);
+int pw_burst_pool_create(pw_burst_pool **out);
 void pw_burst_pool_destroy(pw_burst_pool *pool);
 /* Memory for the buffers that are made from now on, aligned to 64 bytes: allocate's, which must
  * outlive their use but not the pool; NULL from it: the pool takes its own for these. */

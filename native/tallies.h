@@ -3,7 +3,7 @@
  * for the peers. Not thread-safe. */
 #ifndef PW_NATIVE_TALLIES_H
 #define PW_NATIVE_TALLIES_H
-#include "native/types.h"
+#include "native/peers.h"
 #include <string.h>
 
 /* How many values there were of each order of magnitude. */
@@ -117,6 +117,7 @@ static inline void pw_page_heat_add(pw_page_heat *heat, uint64_t page)
 /* cdef begin */
 /* What left for a peer: eager messages and transfers. */
 typedef struct {
+    pw_peer peer;
     uint64_t messages, bytes;
 } pw_peer_traffic;
 
@@ -126,17 +127,17 @@ typedef struct {
                                        the block was sent again */
     pw_time_histogram fault_times;
     pw_page_heat fault_pages;
-    pw_peer_traffic *peers; /* num_peers of them, by node */
-    uint32_t num_peers;
+    pw_peers peers; /* of pw_peer_traffic: those to whom something left */
 } pw_tallies;
 /* cdef end */
 
 static inline void pw_tallies_message(pw_tallies *tallies, uint32_t peer, uint64_t num_bytes)
 {
     pw_log_histogram_add(&tallies->message_sizes, num_bytes);
-    if (peer >= tallies->num_peers) return;
-    tallies->peers[peer].messages++;
-    tallies->peers[peer].bytes += num_bytes;
+    pw_peer_traffic *traffic = pw_peers_make(&tallies->peers, peer, sizeof *traffic);
+    if (!traffic) return; /* no memory: it is missing from the report */
+    traffic->messages++;
+    traffic->bytes += num_bytes;
 }
 
 static inline void pw_tallies_fault(pw_tallies *tallies, uint64_t page, pw_time at_ns)

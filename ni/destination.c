@@ -38,7 +38,7 @@ static void answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns,
         out.flags |= PW_FLAG_COPY;
     }
     pw_control_frame frame =
-        pw_control_of_block(block, out.kind, out.flags, out.at_ns + ni->paths[peer].latency_ns);
+        pw_control_of_block(block, out.kind, out.flags, out.at_ns + pw_ni_path(ni, peer)->latency_ns);
     frame.code = out.code;
     frame.argument0 = (uint64_t)out.err_ns;
     frame.argument1 = (uint64_t)sent_ns;
@@ -189,7 +189,7 @@ void pw_destination_refuse(pw_ni *ni)
                                                               : PW_NACK_PROTECTION,
                     .flags = follows ? PW_FLAG_ERR_FOLLOWS : 0,
                     .part = PW_BLOCK_PACKETS,
-                    .err_ns = follows ? leaves_ns + ni->paths[peer].latency_ns : 0,
+                    .err_ns = follows ? leaves_ns + pw_ni_path(ni, peer)->latency_ns : 0,
                     .at_ns = arrival->end_ns};
     if ((is_fault && has_err && !follows) || fifo_full) out.flags |= PW_FLAG_IMPAIRED;
     if (is_fault && !arrival->whole) { /* a block that lacks packets never ends: no NACK */
@@ -235,7 +235,7 @@ static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time
 static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
-    pw_time latency_ns = ni->paths[block->header.source_node].latency_ns;
+    pw_time latency_ns = pw_ni_path(ni, block->header.source_node)->latency_ns;
     pw_time engine_ns = (pw_time)(block->block_bytes * ni->engine_byte_ps_1000 / 1000000);
     if (buffer_is_full(ni, block, engine_ns)) {
         ni->counters.buffer_full++;
@@ -289,7 +289,7 @@ static pw_verdict lose_block(pw_ni *ni, const pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     const pw_inbound *inbound = way->arrival.inbound;
-    pw_path *path = &ni->paths[block->header.source_node];
+    pw_path *path = pw_ni_path(ni, block->header.source_node);
     bool is_here = inbound->delivered[block->block_idx >> 6] >> (block->block_idx & 63) & 1;
     if (ni->translation->receiver.keeps_order && !path->lost.is_set && !is_here) {
         path->lost.is_set = true;
@@ -398,7 +398,7 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
                 (pw_reply){.kind = PW_FRAME_NACK,
                            .code = PW_NACK_MISSED,
                            .part = PW_BLOCK_PACKETS,
-                           .err_ns = ready_ns + ni->paths[block->header.source_node].latency_ns,
+                           .err_ns = ready_ns + pw_ni_path(ni, block->header.source_node)->latency_ns,
                            .at_ns = way->arrival.end_ns});
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
@@ -468,7 +468,7 @@ static pw_verdict keep_sequence(pw_ni *ni, const pw_passage *way)
 static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
-    pw_path *path = &ni->paths[block->header.source_node];
+    pw_path *path = pw_ni_path(ni, block->header.source_node);
     if (ni->translation->receiver.goes_back) return keep_sequence(ni, way);
     bool is_it = path->lost.is_set && path->lost.stream == block->header.stream &&
                  path->lost.block_idx == block->block_idx;

@@ -60,7 +60,7 @@ void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, ui
 {
     pw_control_frame frame = {.header = {.kind = (uint8_t)kind,
                                          .stream = stream,
-                                         .time_ns = at_ns + ni->paths[peer].latency_ns},
+                                         .time_ns = at_ns + pw_ni_path(ni, peer)->latency_ns},
                               .code = code};
     pw_engine_send_control(ni, peer, &frame);
 }
@@ -177,7 +177,7 @@ static void tell_dropped(pw_ni *ni, uint32_t peer)
 static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 {
     const pw_frame_header *header = &block->header;
-    pw_time latency_ns = ni->paths[header->source_node].latency_ns;
+    pw_time latency_ns = pw_ni_path(ni, header->source_node)->latency_ns;
     bool timed =
         block->last_packet_ns >= header->time_ns && block->last_packet_ns <= PW_FRAME_TIME_MAX;
     pw_time end_ns = timed ? block->last_packet_ns : header->time_ns;

@@ -27,7 +27,7 @@ void pw_bounds_want(pw_ni *ni, const pw_control_frame *answer)
     int channel = channel_of(ni, answer);
     if (channel < 0) return; /* over: its CLOSE or ABORT says more than a bound */
     pw_bounds *bounds = &ni->bounds;
-    pw_time latency_ns = ni->paths[answer->header.source_node].latency_ns;
+    pw_time latency_ns = pw_ni_path(ni, answer->header.source_node)->latency_ns;
     pw_time need_ns = (pw_time)answer->argument0 - latency_ns;
     bool same =
         bounds->wanted[channel].listed && bounds->wanted[channel].stream == answer->header.stream;
@@ -67,7 +67,7 @@ void pw_bounds_announce(pw_ni *ni)
         uint16_t channel = bounds->channels[i];
         const pw_transfer *transfer = &ni->firmware.transfers[channel];
         bool is_over = !transfer->active || transfer->stream != bounds->wanted[channel].stream;
-        pw_time latency_ns = is_over ? 0 : ni->paths[transfer->peer].latency_ns;
+        pw_time latency_ns = is_over ? 0 : pw_ni_path(ni, transfer->peer)->latency_ns;
         pw_time at_ns =
             floor_ns < PW_FRAME_TIME_MAX - latency_ns ? floor_ns + latency_ns : PW_FRAME_TIME_MAX;
         if (!is_over && at_ns < bounds->wanted[channel].need_ns) {
@@ -85,7 +85,7 @@ void pw_bounds_announce(pw_ni *ni)
 /* The ERR; with ERR_LATER only the word that it does not come before. */
 static void send_err(pw_ni *ni, const pw_err_order *order, enum pw_frame_kind kind)
 {
-    pw_time arrives_ns = order->at_ns + ni->paths[order->source_node].latency_ns;
+    pw_time arrives_ns = order->at_ns + pw_ni_path(ni, order->source_node)->latency_ns;
     pw_control_frame frame = {
         .header = {.kind = (uint8_t)kind,
                    .pdid = order->pdid,
@@ -253,6 +253,6 @@ bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_trans
     uint32_t how = grant->translations[i / 16] >> 4 * (i % 16) & 15;
     *ack_ns = pw_later(frame->last_packet_ns, frame->header.time_ns) +
               pw_translation_latency_ns(ni->translation, how) +
-              ni->paths[transfer->peer].latency_ns;
+              pw_ni_path(ni, transfer->peer)->latency_ns;
     return *ack_ns <= transaction->deadline_ns;
 }

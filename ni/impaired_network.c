@@ -66,7 +66,7 @@ bool pw_network_delay(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uin
     if (!*held_ns) return false;
     *first_ns += *held_ns;
     *last_ns += *held_ns;
-    if (*last_ns + ni->paths[peer].latency_ns <= pw_firmware_deadline(&ni->firmware, transaction))
+    if (*last_ns + pw_ni_path(ni, peer)->latency_ns <= pw_firmware_deadline(&ni->firmware, transaction))
         return false;
     transaction->spoiled = true;
     return true;
@@ -89,7 +89,7 @@ pw_block_frame *pw_network_keep(pw_ni *ni, enum pw_impairment_id site, uint32_t 
         return NULL;
     }
     *kept = (pw_kept_frame){.site = site, .peer = peer, .channel = channel};
-    pw_event departure = {.time_ns = arrival_ns - ni->paths[peer].latency_ns,
+    pw_event departure = {.time_ns = arrival_ns - pw_ni_path(ni, peer)->latency_ns,
                           .kind = PW_EVENT_DEPARTURE,
                           .subject = (uint64_t)(uintptr_t)kept};
     if (pw_event_queue_push(ni->events, &departure) < 0) {
@@ -139,7 +139,7 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
     }
     memcpy(frame, block, block->header.frame_bytes);
     if (block->header.flags & PW_FLAG_COPY)
-        await_answers(ni, kept, block->last_packet_ns + ni->paths[kept->peer].latency_ns);
+        await_answers(ni, kept, block->last_packet_ns + pw_ni_path(ni, kept->peer)->latency_ns);
     else free(kept);
 }
 

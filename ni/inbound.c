@@ -5,14 +5,14 @@
 #include <string.h>
 
 struct pw_sender {
+    pw_peer peer;
     uint32_t num_open;
     uint32_t ended[PW_ENDED_KEPT]; /* stream + 1, by the stream's low bits; 0: none yet */
 };
 
 static struct pw_sender *sender_of(pw_ni *ni, uint32_t peer)
 {
-    if (!ni->senders[peer]) ni->senders[peer] = calloc(1, sizeof *ni->senders[peer]);
-    return ni->senders[peer];
+    return pw_peers_make(&ni->senders, peer, sizeof(struct pw_sender));
 }
 
 bool pw_senders_admit(pw_ni *ni, uint32_t peer, uint32_t stream)
@@ -39,12 +39,6 @@ void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream)
     struct pw_sender *sender = sender_of(ni, peer);
     if (sender) sender->ended[stream % PW_ENDED_KEPT] = stream + 1;
     else pw_ni_latch(ni, PW_ERR_NOMEM);
-}
-
-void pw_senders_destroy(pw_ni *ni)
-{
-    for (uint32_t peer = 0; ni->senders && peer < ni->num_nodes; peer++) free(ni->senders[peer]);
-    free(ni->senders);
 }
 
 static uint32_t bucket(uint32_t peer, uint32_t stream)
@@ -92,18 +86,18 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->next = ni->inbounds[home];
     ni->inbounds[home] = inbound;
     ni->num_inbounds++;
-    if (!inbound->is_read) ni->senders[peer]->num_open++;
+    if (!inbound->is_read) sender_of(ni, peer)->num_open++;
     return inbound;
 }
 
 static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
 {
-    if (!inbound->is_read) ni->senders[inbound->peer]->num_open--;
+    if (!inbound->is_read) sender_of(ni, inbound->peer)->num_open--;
     pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;
     pw_bounds_release(ni, inbound);
-    pw_path *path = &ni->paths[inbound->peer];
+    pw_path *path = pw_ni_path(ni, inbound->peer);
     if (path->lost.stream == inbound->stream) path->lost.is_set = false; /* it never comes */
     if (inbound->delivered != inbound->small) free(inbound->delivered);
     if ((inbound->has_page_ins || ni->advises) && inbound->num_bytes)

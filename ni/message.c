@@ -38,7 +38,7 @@ static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, u
 static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void *payload,
                     bool is_lone, int64_t now_ns, uint8_t *frame)
 {
-    pw_path *path = &ni->paths[peer];
+    pw_path *path = pw_ni_path(ni, peer);
     int64_t packets = num_packets(ni, envelope->payload_bytes);
     int64_t posted_ns =
         now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
@@ -65,7 +65,7 @@ int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t dest
                            const uint64_t words[4], const void *payload, uint32_t payload_bytes,
                            int64_t at_ns, uint8_t *frame)
 {
-    const pw_path *path = &ni->paths[peer];
+    const pw_path *path = pw_ni_path(ni, peer);
     uint64_t packets = 1 + (payload_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
     uint64_t wire_bytes =
         packets * (uint64_t)ni->costs.packet_header_bytes + PW_PACKET_WORDS_BYTES + payload_bytes;

@@ -17,15 +17,16 @@ static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, ui
     return (int64_t)around + (node % per_qfdb != 0) + (peer % per_qfdb != 0);
 }
 
-static void path_init(pw_path *path, const pw_ni *ni, uint32_t num_nodes, uint32_t peer)
+static void path_init(pw_path *path, const pw_ni *ni)
 {
+    uint32_t peer = path->peer.peer;
+    uint32_t num_nodes = peer < ni->machine_nodes ? ni->machine_nodes : ni->num_nodes;
     const pw_costs *costs = &ni->costs;
     uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb, node = ni->node;
     int64_t hops = num_hops(per_qfdb, num_nodes, node, peer);
     int64_t mbps = node / per_qfdb == peer / per_qfdb ? costs->link_mbps : costs->link_between_mbps;
     /* what a node sends to itself passes no link, whose code it would need [R5 5.1] */
     int64_t permille = peer == node ? 1000 : costs->link_coding_permille;
-    pw_calendar_init(&path->link);
     /* 8 bits at mbps x coding: ps a byte = 8e6 / (mbps x permille / 1000) */
     path->byte_ps_1000 = (uint64_t)(8000000000000 / (mbps * permille));
     path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
@@ -45,12 +46,30 @@ static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
                 costs->r5_ack_read_ns);
 }
 
-static void find_ways(pw_ni *ni, uint32_t num_peers, uint32_t machine_nodes)
+pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer)
 {
-    for (uint32_t peer = 0; peer < num_peers; peer++) {
-        path_init(&ni->paths[peer], ni, machine_nodes, peer);
-        ni->auto_timeout_ns[peer] = auto_timeout_ns(ni, &ni->paths[peer]);
+    pw_path *path = pw_peers_make(&ni->paths, peer, sizeof *path);
+    if (!path) {
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+        path = &ni->no_path;
+        path->peer.peer = peer;
+        path->byte_ps_1000 = 0;
     }
+    if (path->byte_ps_1000) return path;
+    path_init(path, ni);
+    path->auto_timeout_ns = auto_timeout_ns(ni, path);
+    return path;
+}
+
+static pw_time timeout_of(void *ni, uint32_t peer) { return pw_ni_path(ni, peer)->auto_timeout_ns; }
+
+static void forget_paths(pw_ni *ni)
+{
+    for (uint32_t i = 0; i < ni->paths.num_slots; i++)
+        if (ni->paths.slots[i])
+            pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i])->link);
+    pw_calendar_finish(&ni->no_path.link);
+    pw_peers_clear(&ni->paths);
 }
 
 static int create_translation(pw_ni *ni)
@@ -71,7 +90,7 @@ static int create_translation(pw_ni *ni)
 static int create_parts(pw_ni *ni)
 {
     int code = pw_event_queue_create(1024, &ni->events);
-    if (code == PW_OK) code = pw_burst_pool_create(ni->num_nodes, &ni->bursts);
+    if (code == PW_OK) code = pw_burst_pool_create(&ni->bursts);
     if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
     ni->smmu.trace = &ni->trace;
     if (code == PW_OK) code = create_translation(ni);
@@ -82,15 +101,10 @@ static int create_parts(pw_ni *ni)
     if (code < 0) return code;
     pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, ni->memory,
                    &ni->smmu, &ni->impairments);
-    ni->paths = calloc(ni->num_nodes, sizeof *ni->paths);
-    ni->firmware.auto_timeout_ns = ni->auto_timeout_ns =
-        calloc(ni->num_nodes, sizeof *ni->auto_timeout_ns);
-    ni->senders = calloc(ni->num_nodes, sizeof *ni->senders);
+    ni->firmware.auto_timeout_ns = timeout_of;
+    ni->firmware.owner = ni;
     pw_time_histogram_init(&ni->tallies.fault_times);
-    ni->tallies.peers = calloc(ni->num_nodes, sizeof *ni->tallies.peers);
-    ni->tallies.num_peers = ni->tallies.peers ? ni->num_nodes : 0;
-    return ni->paths && ni->auto_timeout_ns && ni->senders && ni->tallies.peers ? PW_OK
-                                                                                : PW_ERR_NOMEM;
+    return PW_OK;
 }
 
 /* ZDMA's channels do in hardware, in no time of its own (assumed), what the R5 does for FRDMA; and
@@ -123,21 +137,17 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
     ni->costs = *costs;
     ni->settings = *settings;
     ni->node = ni->trace.node = node;
-    ni->num_nodes = num_nodes;
+    ni->num_nodes = ni->machine_nodes = num_nodes;
     ni->memory = memory;
     choose_engine(ni);
     pw_regions_init(&ni->regions);
     ni->copy_answer_ns = PW_NEVER;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
-    pw_calendar_init(&ni->send_engine);
-    pw_calendar_init(&ni->receive_engine);
-    pw_calendar_init(&ni->copier);
     int code = create_parts(ni);
     if (code < 0) {
         pw_ni_destroy(ni);
         return code;
     }
-    find_ways(ni, num_nodes, num_nodes);
     *out = ni;
     return PW_OK;
 }
@@ -145,14 +155,15 @@ int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t no
 void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
 {
     if (ni->node >= machine_nodes) return;
-    find_ways(ni, machine_nodes < ni->num_nodes ? machine_nodes : ni->num_nodes, machine_nodes);
+    forget_paths(ni);
+    ni->machine_nodes = machine_nodes;
 }
 
 void pw_ni_destroy(pw_ni *ni)
 {
     if (!ni) return;
     pw_inbound_destroy_all(ni);
-    pw_senders_destroy(ni);
+    pw_peers_clear(&ni->senders);
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
@@ -165,9 +176,11 @@ void pw_ni_destroy(pw_ni *ni)
     free(ni->trace.records);
     pw_regions_destroy(&ni->regions);
     pw_pool_finish(&ni->host_event_pool);
-    free(ni->paths);
-    free(ni->auto_timeout_ns);
-    free(ni->tallies.peers);
+    forget_paths(ni);
+    pw_calendar_finish(&ni->send_engine);
+    pw_calendar_finish(&ni->receive_engine);
+    pw_calendar_finish(&ni->copier);
+    pw_peers_clear(&ni->tallies.peers);
     free(ni);
 }
 

@@ -102,7 +102,7 @@ static void interleave(pw_ni *ni, pw_passage ways[2])
 {
     const pw_block_frame *first = ways[0].arrival.block, *second = ways[1].arrival.block;
     uint32_t head = pw_pair_head(first, second);
-    pw_time latency_ns = ni->paths[first->header.source_node].latency_ns;
+    pw_time latency_ns = pw_ni_path(ni, first->header.source_node)->latency_ns;
     ways[0].lane = (pw_lane){.head = head, .num_others = second->num_packets};
     ways[1].lane = (pw_lane){.is_second = true, .head = head, .num_others = first->num_packets};
     ways[1].start_ns = ways[0].start_ns;

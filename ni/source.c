@@ -223,7 +223,7 @@ static pw_time zdma_leaves_ns(const pw_ni *ni, const pw_path *path, uint64_t idx
  * at link_ns at the earliest. */
 static void pace(pw_ni *ni, reading *block, pw_time link_ns)
 {
-    const pw_path *path = &ni->paths[block->transfer->peer];
+    const pw_path *path = pw_ni_path(ni, block->transfer->peer);
     uint64_t num_bytes = bytes_of(block, block->num_readable);
     uint64_t before = divide_up(block->address - block->transfer->source_address, ni->packet_bytes);
     uint64_t last = divide_up(num_bytes, ni->packet_bytes) - 1;
@@ -243,7 +243,7 @@ static void pace(pw_ni *ni, reading *block, pw_time link_ns)
 /* Occupy the send engine and the link from at_ns on. When the first packet leaves. */
 static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
 {
-    pw_path *path = &ni->paths[block->transfer->peer];
+    pw_path *path = pw_ni_path(ni, block->transfer->peer);
     uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
     pw_time engine_ns =
         (pw_time)divide_up(bytes_of(block, num_read) * ni->engine_byte_ps_1000, 1000000);
@@ -386,7 +386,7 @@ static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
     if (block->late) return;
     if (ni->pairing.first && whole) last_ns = pw_pair_join(ni, block->transaction, frame);
     pw_transactions_await(&ni->firmware.transactions, block->transaction,
-                          last_ns + ni->paths[block->transfer->peer].latency_ns);
+                          last_ns + pw_ni_path(ni, block->transfer->peer)->latency_ns);
 }
 
 /* The packets before num_sent leave. */

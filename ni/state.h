@@ -3,6 +3,7 @@
 #ifndef PW_NI_STATE_H
 #define PW_NI_STATE_H
 #include "native/calendar.h"
+#include "native/peers.h"
 #include "native/pool.h"
 #include "native/costs.h"
 #include "ni/ni.h"
@@ -21,10 +22,12 @@
  * QFDBs form a ring (assumed): the distance, and a hop from and to any other node, at the slower
  * link. Links on the way are not shared between pairs. */
 typedef struct {
+    pw_peer peer;
     uint64_t packet_ps;    /* PW_PACKET_BYTES on the link, with their headers */
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
+    pw_time auto_timeout_ns; /* firmware.timeout = auto [R5 4.2, 4.4] */
     struct {
         bool is_set;
         uint32_t stream, block_idx;
@@ -150,15 +153,16 @@ struct pw_ni {
     pw_calendar copier; /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
     uint64_t packet_bytes; /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
-    pw_path *paths;
+    pw_peers paths;         /* of pw_path */
+    uint32_t machine_nodes; /* see pw_ni_set_machine_nodes */
+    pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
     pw_residency *source_walks[PW_CHANNEL_PAGES]; /* one a channel, where the page is taken */
     pw_grant_frame grants[PW_GRANTS_KEPT]; /* last one of a stream, by hash: hints, nothing is lost
                                               with them */
     pw_inbound *inbounds[PW_INBOUND_BUCKETS];
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
-    pw_time *auto_timeout_ns;   /* by peer */
-    struct pw_sender **senders; /* by peer; NULL: it has written nothing yet */
+    pw_peers senders; /* of struct pw_sender: who has written something */
     pw_regions regions;
     bool deadlock_told, shortage_told;
     bool has_no_bytes;    /* see pw_ni_set_without_bytes */
@@ -181,6 +185,14 @@ struct pw_ni {
     uint64_t decision_id;
     pw_queue held; /* bursts that came meanwhile */
 };
+
+pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer);
+/* The way to a peer, and from it. */
+static inline pw_path *pw_ni_path(pw_ni *ni, uint32_t peer)
+{
+    pw_path *latest = (pw_path *)(void *)ni->paths.latest;
+    return latest && latest->peer.peer == peer ? latest : pw_ni_make_path(ni, peer);
+}
 
 /* What a block's bytes are on the link: each packet has a header. */
 static inline uint64_t pw_link_bytes(const pw_ni *ni, uint64_t num_bytes)
@@ -315,7 +327,6 @@ void pw_control_send_plain(pw_ni *ni, enum pw_frame_kind kind, uint32_t peer, ui
 bool pw_senders_admit(pw_ni *ni, uint32_t peer, uint32_t stream);
 /* The peer says that it will send no more of the stream. */
 void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream);
-void pw_senders_destroy(pw_ni *ni);
 
 /* Look-ahead: the destination translates the next blocks of a lone transfer and tells the source,
  * which then knows when their ACKs will be here and need not wait for them in wall time. Virtual

@@ -95,7 +95,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
                    .source_node = ni->node,
                    .pdid = pdid,
                    .stream = stream,
-                   .time_ns = posted_ns + ni->paths[peer].latency_ns},
+                   .time_ns = posted_ns + pw_ni_path(ni, peer)->latency_ns},
         .source_address = descriptor->source_address,
         .destination_address = descriptor->destination_address,
         .num_bytes = num_bytes,

@@ -145,7 +145,6 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     if (node->strategy) pw_strategy_choose_unit(node->strategy, &node->settings);
     node->has_policy = pw_asks_host(&config->settings);
     node->next_ns = PW_NEVER;
-    pw_calendar_init(&node->library);
     node->started_wall_ns = pw_clock_wall_ns();
     *reason = refused(node);
     int code = *reason ? PW_ERR_INVALID : create_parts(node, config, opening, reason);
@@ -224,6 +223,7 @@ void pw_node_destroy(pw_node *node)
     pw_handles_destroy(&node->handles);
     pw_frame_pool_finish(&node->frames);
     pw_clock_finish(&node->clock);
+    pw_calendar_finish(&node->library);
     free(node);
 }
 

@@ -81,7 +81,6 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->events = events;
     firmware->trace = trace;
     firmware->free_read = firmware->first_waiting = firmware->last_waiting = -1;
-    pw_calendar_init(&firmware->r5);
     firmware->scheduler.high_limit_bytes = (uint64_t)settings->high_limit_bytes;
     firmware->scheduler.medium_limit_bytes = (uint64_t)settings->medium_limit_bytes;
     firmware->scheduler.is_dynamic = settings->requeue_dynamic;
@@ -98,6 +97,7 @@ void pw_firmware_destroy(pw_firmware *firmware)
 {
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) mailbox_destroy(&firmware->mailboxes[i]);
     free(firmware->reads);
+    pw_calendar_finish(&firmware->r5);
     pw_transactions_destroy(&firmware->transactions);
 }
 

@@ -148,7 +148,9 @@ typedef struct {
     pw_tallies *tallies;
     pw_event_queue *events;
     pw_trace *trace;
-    const pw_time *auto_timeout_ns; /* by peer: firmware.timeout = auto [R5 4.2, 4.4] */
+    /* Of a block for the peer, told by the owner: firmware.timeout = auto [R5 4.2, 4.4]. */
+    pw_time (*auto_timeout_ns)(void *owner, uint32_t peer);
+    void *owner;
     pw_calendar r5;
     pw_scheduler scheduler;
     pw_transactions transactions;
@@ -183,7 +185,7 @@ static inline int64_t pw_firmware_timeout_ns(const pw_firmware *firmware, uint32
 {
     const pw_settings *settings = firmware->settings;
     if (settings->timeout_ns < 0 || !settings->timeout_is_auto) return settings->timeout_ns;
-    return firmware->auto_timeout_ns[peer];
+    return firmware->auto_timeout_ns(firmware->owner, peer);
 }
 /* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);

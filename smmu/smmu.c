@@ -24,7 +24,6 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
                   (settings->hupcf ? PW_SCTLR_HUPCF : 0) | (settings->stall ? PW_SCTLR_CFCFG : 0);
     smmu->l1_hit_ns = (costs->tlb_l1_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     smmu->l2_hit_ns = (costs->tlb_l2_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
-    for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_init(&smmu->walkers[i]);
     uint32_t line_pages = (uint32_t)settings->tlb_line_pages;
     int code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages,
                             &smmu->l1);
@@ -45,6 +44,7 @@ void pw_smmu_destroy(pw_smmu *smmu)
     pw_tcache_destroy(smmu->l2);
     pw_tcache_destroy(smmu->walk_cache);
     pw_tcache_destroy(smmu->prefetch);
+    for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_finish(&smmu->walkers[i]);
     smmu->l1 = smmu->l2 = smmu->walk_cache = smmu->prefetch = NULL;
 }
 

@@ -59,7 +59,6 @@ static int create_parts(pw_unimem *unimem, const pw_settings *settings)
                                           .node = unimem->node,
                                           .context = unimem->host.spawn_context,
                                           .spawn = unimem->host.spawn};
-    pw_calendar_init(&unimem->service.core);
     return pw_software_mmu_init(&unimem->service.mmu, (uint64_t)settings->shared_memory_bytes);
 }
 
@@ -92,6 +91,7 @@ void pw_unimem_destroy(pw_unimem *unimem)
     }
     pw_packetizer_destroy(unimem->packetizer);
     pw_kernel_mailbox_destroy(unimem->kernel);
+    pw_calendar_finish(&unimem->service.core);
     pw_software_mmu_finish(&unimem->service.mmu);
     free(unimem);
 }

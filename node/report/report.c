@@ -201,6 +201,21 @@ static void put_histogram(json *out, const pw_time_histogram *histogram)
 }
 
 /* Pages and peers as names: they say which, and are no figures. */
+/* None where there is no memory to sort them. */
+static void put_peers(json *out, const pw_peers *peers)
+{
+    pw_peer **items = malloc((peers->num_items + 1) * sizeof *items);
+    if (items) pw_peers_list(peers, items);
+    put_format(out, ", \"peers\": {");
+    for (uint32_t i = 0; items && i < peers->num_items; i++) {
+        const pw_peer_traffic *traffic = (const pw_peer_traffic *)(const void *)items[i];
+        put_format(out, "%s\"%" PRIu32 "\": {\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
+                   i ? ", " : "", traffic->peer.peer, traffic->messages, traffic->bytes);
+    }
+    put(out, "}", 1);
+    free(items);
+}
+
 static void put_tallies(json *out, const pw_tallies *tallies)
 {
     put_format(out, ", \"message_sizes\": ");
@@ -215,16 +230,8 @@ static void put_tallies(json *out, const pw_tallies *tallies)
     for (uint32_t i = 0; i < heat->num_groups; i++)
         put_format(out, "%s\"%#" PRIx64 "\": %" PRIu64, i ? ", " : "",
                    heat->groups[i].group << heat->shift << PW_PAGE_SHIFT, heat->groups[i].count);
-    put_format(out, "}}, \"peers\": {");
-    const char *separator = "";
-    for (uint32_t peer = 0; peer < tallies->num_peers; peer++) {
-        const pw_peer_traffic *traffic = &tallies->peers[peer];
-        if (!traffic->messages) continue;
-        put_format(out, "%s\"%" PRIu32 "\": {\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
-                   separator, peer, traffic->messages, traffic->bytes);
-        separator = ", ";
-    }
-    put(out, "}", 1);
+    put(out, "}}", 2);
+    put_peers(out, &tallies->peers);
 }
 
 static void put_times(json *out, const pw_report_input *input)

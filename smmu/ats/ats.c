@@ -244,6 +244,8 @@ static void destroy(pw_translation_unit *base)
 {
     pw_tcache_destroy(of(base)->cache);
     pw_odp_table_destroy(&of(base)->requested);
+    pw_calendar_finish(&of(base)->reader);
+    for (int i = 0; i < PW_ATS_HANDLERS_MAX; i++) pw_calendar_finish(&of(base)->handlers[i]);
     free(of(base));
 }
 
@@ -275,8 +277,6 @@ int pw_ats_create(const pw_unit_parts *parts, pw_translation_unit **out)
     ats->costs = parts->costs;
     ats->settings = settings;
     ats->counters = parts->counters;
-    pw_calendar_init(&ats->reader);
-    for (int i = 0; i < PW_ATS_HANDLERS_MAX; i++) pw_calendar_init(&ats->handlers[i]);
     int code = pw_tcache_create(&geometry, &ats->cache);
     if (code < 0) free(ats);
     else *out = &ats->base;

@@ -393,6 +393,7 @@ static void destroy(pw_translation_unit *base)
     pw_vmh_table_destroy(&mini->table);
     pw_line_cache_destroy(&mini->vmh);
     pw_line_cache_destroy(&mini->cbh);
+    pw_calendar_finish(&mini->thread);
     free(mini);
 }
 
@@ -447,7 +448,6 @@ int pw_mini_create(const pw_unit_parts *parts, pw_translation_unit **out)
     mini->checked_ns = INT64_MIN;
     mini->table.cache = &mini->vmh;
     mini->table.line_shift = mini->line_shift;
-    pw_calendar_init(&mini->thread);
     int code = create_caches(mini);
     if (code < 0) destroy(&mini->base);
     else *out = &mini->base;

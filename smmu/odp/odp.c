@@ -339,6 +339,7 @@ static int advise(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
 static void destroy(pw_translation_unit *base)
 {
     pw_odp_table_destroy(&of(base)->table);
+    pw_calendar_finish(&of(base)->worker);
     free(of(base));
 }
 
@@ -352,7 +353,6 @@ static int create(const pw_unit_parts *parts, const pw_translation_ops *ops,
         .costs = parts->costs,
         .settings = parts->settings,
         .counters = parts->counters};
-    pw_calendar_init(&odp->worker);
     *out = &odp->base;
     return PW_OK;
 }

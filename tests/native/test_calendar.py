@@ -54,13 +54,11 @@ class Reference:
 
 
 def new_calendar():
-    calendar = ffi.new("pw_calendar *")
-    lib.pw_calendar_init(calendar)
-    return calendar
+    return ffi.gc(ffi.new("pw_calendar *"), lib.pw_calendar_finish)
 
 
 def intervals(calendar) -> list[tuple[int, int]]:
-    busy = [calendar.busy[(calendar.head + i) % LIMIT] for i in range(calendar.num_busy)]
+    busy = [calendar.busy[(calendar.head + i) % calendar.capacity] for i in range(calendar.num_busy)]
     return [(interval.start_ns, interval.end_ns) for interval in busy]
 
 

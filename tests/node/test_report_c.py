@@ -186,8 +186,12 @@ def test_tallies_are_exact():
     heat.shift, heat.num_groups = 3, 2
     heat.groups[0].group, heat.groups[0].count = 1, most
     heat.groups[1].group, heat.groups[1].count = 0x7FFFFFFF8, 2
-    peers = ffi.new("pw_peer_traffic[]", [(0, 0), (4, most)])
-    tallies.peers, tallies.num_peers = peers, 2
+    for peer, messages, num_bytes in [(70000, 1, 2), (1, 4, most)]:
+        item = lib.pw_peers_make(
+            ffi.addressof(tallies, "peers"), peer, ffi.sizeof("pw_peer_traffic")
+        )
+        traffic = ffi.cast("pw_peer_traffic *", item)
+        traffic.messages, traffic.bytes = messages, num_bytes
     parsed = given_here.parsed()
     assert parsed["message_sizes"] == [1, most, 3, *[0] * 62]
     assert parsed["fault_waits_ns"] == [*[0] * 64, 5]
@@ -195,7 +199,9 @@ def test_tallies_are_exact():
     assert parsed["fault_pages"] == {
         "group_pages": 8, "faults": {"0x8000": most, "0x3fffffffc0000": 2},
     }  # fmt: skip
-    assert parsed["peers"] == {"1": {"messages": 4, "bytes": most}}
+    assert list(parsed["peers"]) == ["1", "70000"]
+    assert parsed["peers"]["1"] == {"messages": 4, "bytes": most}
+    lib.pw_peers_clear(ffi.addressof(tallies, "peers"))
 
 
 def test_keys_are_those_of_todays_node_and_the_table_knows_them():

@@ -35,11 +35,14 @@ static uint64_t refused(uint64_t error) { return UINT64_MAX - error; }
 static void begin(uint64_t num_pages)
 {
     service = (pw_atomic_service){.costs = &platform_costs, .node = NODE};
-    pw_calendar_init(&service.core);
     assert(pw_software_mmu_init(&service.mmu, num_pages * PW_PAGE_BYTES) == PW_OK);
 }
 
-static void end(void) { pw_software_mmu_finish(&service.mmu); }
+static void end(void)
+{
+    pw_calendar_finish(&service.core);
+    pw_software_mmu_finish(&service.mmu);
+}
 
 static void low_address_bits_are_lost(void)
 {
