@@ -716,6 +716,7 @@ static int log_entry(pw_driver *driver, const pw_fault *fault, uint64_t page, pw
     driver->counters->fifo_pushed += outcome == PW_FIFO_PUSHED;
     driver->counters->fifo_filtered += outcome == PW_FIFO_FILTERED;
     driver->counters->fifo_lost += outcome == PW_FIFO_LOST;
+    if (outcome == PW_FIFO_NO_MEMORY) return PW_ERR_NOMEM;
     if (outcome != PW_FIFO_PUSHED) return PW_OK;
     pw_faulting_block *block = pw_faulting_blocks_note(&driver->blocks, fault);
     if (!block) return PW_ERR_NOMEM;
@@ -831,5 +832,6 @@ void pw_driver_destroy(pw_driver *driver)
     pw_faulting_blocks_destroy(&driver->blocks);
     pw_presence_destroy(&driver->presence);
     pw_cpu_destroy(&driver->cpu);
+    pw_ni_fifo_finish(&driver->fifo);
     free(driver->marks);
 }

@@ -57,6 +57,7 @@ int pw_netlink_unpack(const pw_netlink_message *message, pw_netlink_fields *out)
 void pw_faulting_blocks_destroy(pw_faulting_blocks *table)
 {
     pw_pool_finish(&table->pool);
+    free(table->buckets);
     *table = (pw_faulting_blocks){.pool.free_list = NULL};
 }
 
@@ -77,6 +78,7 @@ pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
                                                const pw_fault *numbers)
 {
     pw_faulting_block *oldest = NULL; /* the chain's newest stands first */
+    if (!table->buckets) return NULL;
     for (pw_faulting_block *block = table->buckets[bucket(numbers)]; block; block = block->next)
         if (block->num_entries && has_same_numbers(&block->fault, numbers)) oldest = block;
     return oldest;
@@ -84,7 +86,7 @@ pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
 
 pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault)
 {
-    pw_faulting_block *block = table->buckets[bucket(fault)];
+    pw_faulting_block *block = table->buckets ? table->buckets[bucket(fault)] : NULL;
     while (block &&
            !(block->fault.identity == fault->identity && has_same_numbers(&block->fault, fault)))
         block = block->next;
@@ -98,8 +100,8 @@ pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_f
         block->fault = *fault; /* the notification's page has bounds of its own */
         return block;
     }
-    block = pw_pool_take(&table->pool, sizeof *block);
-    if (!block) return NULL;
+    if (!table->buckets) table->buckets = calloc(PW_FAULTING_BUCKETS, sizeof block);
+    if (!table->buckets || !(block = pw_pool_take(&table->pool, sizeof *block))) return NULL;
     uint32_t home = bucket(fault);
     *block = (pw_faulting_block){.next = table->buckets[home], .fault = *fault};
     table->buckets[home] = block;

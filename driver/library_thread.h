@@ -66,7 +66,7 @@ typedef struct pw_faulting_block {
 
 /* Zero is an empty one. */
 typedef struct {
-    pw_faulting_block *buckets[PW_FAULTING_BUCKETS];
+    pw_faulting_block **buckets; /* PW_FAULTING_BUCKETS; NULL: nothing was noted yet */
     pw_pool pool;
 } pw_faulting_blocks;
 

@@ -16,6 +16,7 @@ void pw_cpu_destroy(pw_cpu *cpu)
     for (uint32_t i = 0; i < cpu->num_slots; i++) free(cpu->spans[i].interrupts);
     free(cpu->spans);
     free(cpu->stretches);
+    free(cpu->busy);
     pw_cpu_init(cpu, cpu->interrupt_ns);
 }
 
@@ -86,6 +87,8 @@ static pw_time serve(pw_cpu *cpu, pw_time at_ns)
 
 pw_time pw_cpu_interrupt(pw_cpu *cpu, pw_time at_ns, bool *preempts)
 {
+    if (!cpu->busy) cpu->busy = malloc(PW_CPU_INTERRUPTS_KEPT * sizeof *cpu->busy);
+    if (!cpu->busy) return PW_ERR_NOMEM;
     pw_time start_ns = serve(cpu, at_ns);
     *preempts = false;
     for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {

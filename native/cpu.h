@@ -35,7 +35,8 @@ typedef struct {
 
 typedef struct {
     pw_time interrupt_ns;                 /* an interrupt takes this long */
-    pw_time busy[PW_CPU_INTERRUPTS_KEPT]; /* ring: when the latest interrupts begin, ascending */
+    pw_time *busy; /* ring of PW_CPU_INTERRUPTS_KEPT: when the latest interrupts begin, ascending;
+                    * NULL: none yet */
     uint32_t first_busy, num_busy;
     pw_cpu_span *spans;                    /* by id: a ring, a power of two */
     uint32_t num_slots, next_id, first_id; /* open ones: first_id <= id < next_id */

@@ -35,21 +35,27 @@ typedef struct {
     pw_fifo_entry entries[PW_NI_FIFO_DEPTH];
     int64_t pushed_ns[PW_NI_FIFO_DEPTH];
     int64_t read_ns[PW_NI_FIFO_DEPTH]; /* when it leaves; of the first num_read entries */
-    uint32_t depth;                    /* usable part, <= PW_NI_FIFO_DEPTH */
-    uint32_t remembers;                /* blocks whose last entry it knows: 1 or 2 */
-    uint32_t head, num_entries, num_read;
     struct {
         pw_time at_ns;
         pw_fifo_entry entry;
-    } seen[PW_NI_FIFO_SEEN]; /* ring: pushed or equal to the last */
+    } seen[PW_NI_FIFO_SEEN]; /* pushed or equal to the last */
+} pw_fifo_rings;
+
+typedef struct {
+    pw_fifo_rings *rings; /* NULL: nothing was pushed yet */
+    uint32_t depth;       /* usable part, <= PW_NI_FIFO_DEPTH */
+    uint32_t remembers;                /* blocks whose last entry it knows: 1 or 2 */
+    uint32_t head, num_entries, num_read;
     uint32_t next_seen;
     pw_time latest_ns; /* of all that were seen */
     bool half_read;    /* the low word of the next entry was read, the high one was not */
 } pw_ni_fifo;
 
-enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST };
+/* NO_MEMORY: of the host, at the first push. */
+enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST, PW_FIFO_NO_MEMORY };
 
 void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth, uint32_t remembers);
+void pw_ni_fifo_finish(pw_ni_fifo *fifo);
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry);
 /* Register interface: two 64-bit reads take an entry, low word first; 0 when there is none. A
  * half-read entry stays. */

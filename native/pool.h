@@ -54,10 +54,18 @@ typedef struct {
 
 static inline void pw_pool_give(pw_pool *pool, void *item) { pw_link_push(&pool->free_list, item); }
 
-#define PW_POOL_CHUNK_ITEMS 64
+#define PW_POOL_CHUNK_FIRST 4 /* items; each further chunk has twice as many, up to _MAX */
+#define PW_POOL_CHUNK_MAX 64
+
+/* Stands before its items. */
+typedef struct {
+    pw_link link;
+    uint32_t num_items;
+} pw_pool_chunk;
+_Static_assert(sizeof(pw_pool_chunk) <= sizeof(max_align_t), "items are aligned");
 
 /* The idx-th item of a chunk, given back, out or never taken: zero then, but for its link. */
-static inline void *pw_pool_item(pw_link *chunk, size_t idx, size_t item_bytes)
+static inline void *pw_pool_item(pw_pool_chunk *chunk, size_t idx, size_t item_bytes)
 {
     return (uint8_t *)chunk + sizeof(max_align_t) + idx * item_bytes;
 }
@@ -66,10 +74,14 @@ static inline void *pw_pool_item(pw_link *chunk, size_t idx, size_t item_bytes)
 static inline void *pw_pool_take(pw_pool *pool, size_t item_bytes)
 {
     if (!pool->free_list) {
-        pw_link *chunk = calloc(1, sizeof(max_align_t) + PW_POOL_CHUNK_ITEMS * item_bytes);
+        const pw_pool_chunk *before = (const pw_pool_chunk *)pool->chunks;
+        uint32_t num_items = before ? 2 * before->num_items : PW_POOL_CHUNK_FIRST;
+        if (num_items > PW_POOL_CHUNK_MAX) num_items = PW_POOL_CHUNK_MAX;
+        pw_pool_chunk *chunk = calloc(1, sizeof(max_align_t) + num_items * item_bytes);
         if (!chunk) return NULL;
+        chunk->num_items = num_items;
         pw_link_push(&pool->chunks, chunk);
-        for (size_t i = PW_POOL_CHUNK_ITEMS; i-- > 0;)
+        for (size_t i = num_items; i-- > 0;)
             pw_pool_give(pool, pw_pool_item(chunk, i, item_bytes));
     }
     return pw_link_pop(&pool->free_list);

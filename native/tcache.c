@@ -34,7 +34,7 @@ struct pw_tcache {
     bool narrow;
     uint64_t *keys;       /* [line]: see key_of; line = set * num_ways + way */
     uint64_t *frames;     /* [line][page in line] */
-    uint64_t *valid;      /* [line][valid_words]: a bit a translation */
+    uint64_t *valid;      /* [line][valid_words]: a bit a translation, where a line has several */
     uint64_t *orders;     /* narrow, [set]: ways as nibbles, the newest lowest */
     struct link *links;   /* wide, [line], then one sentinel a set: its older = the newest line */
     struct bucket *index; /* wide: open addressing, linear probing */
@@ -219,7 +219,7 @@ static uint32_t find_victim(const pw_tcache *cache, uint32_t set)
 /* Drop the translations [first, last] (page in line); an empty line is released. */
 static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t first, uint32_t last)
 {
-    uint64_t dropped = 0, left = 0;
+    uint64_t dropped = cache->valid_words == 0, left = 0; /* the one translation of the line */
     for (uint32_t word = 0; word < cache->valid_words; word++) {
         uint64_t *valid = &cache->valid[(size_t)line * cache->valid_words + word];
         uint32_t low = first > word * 64 ? first - word * 64 : 0;
@@ -265,7 +265,7 @@ static int create_order(pw_tcache *cache)
     cache->index_mask = ((uint64_t)1 << bits) - 1;
     cache->index = calloc((size_t)1 << bits, sizeof(*cache->index));
     cache->links = malloc(((size_t)cache->num_lines + cache->num_sets) * sizeof(*cache->links));
-    if (!cache->index || !cache->links) return PW_ERR_NOMEM; /* the caller destroys the cache */
+    if (!cache->index || !cache->links) return PW_ERR_NOMEM; /* the caller frees them */
     for (uint32_t set = 0; set < cache->num_sets; set++) {
         uint32_t sentinel = cache->num_lines + set;
         cache->links[sentinel] = (struct link){.newer = sentinel, .older = sentinel};
@@ -292,37 +292,47 @@ int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
     cache->set_mask = geometry->num_sets - 1;
     cache->line_pages = geometry->line_pages;
     cache->line_shift = (uint32_t)__builtin_ctz(geometry->line_pages);
-    cache->valid_words = (geometry->line_pages + 63) / 64;
+    cache->valid_words = geometry->line_pages > 1 ? (geometry->line_pages + 63) / 64 : 0;
     cache->narrow = geometry->num_ways <= NARROW_WAYS;
-    cache->keys = calloc(num_lines, sizeof(*cache->keys));
-    cache->frames = calloc(num_lines * geometry->line_pages, sizeof(*cache->frames));
-    cache->valid = calloc(num_lines * cache->valid_words, sizeof(*cache->valid));
-    if (!cache->keys || !cache->frames || !cache->valid) goto destroy;
-    if (create_order(cache) != PW_OK) goto destroy;
     *out = cache;
     return PW_OK;
-
-destroy:
-    pw_tcache_destroy(cache);
-    return PW_ERR_NOMEM;
 }
 
-void pw_tcache_destroy(pw_tcache *cache)
+static void free_tables(pw_tcache *cache)
 {
-    if (!cache) return;
     free(cache->links);
     free(cache->index);
     free(cache->orders);
     free(cache->valid);
     free(cache->frames);
     free(cache->keys);
+    cache->links = NULL;
+    cache->index = NULL;
+    cache->orders = cache->valid = cache->frames = cache->keys = NULL;
+}
+
+/* At the first fill: keys stay NULL without memory. */
+static int create_tables(pw_tcache *cache)
+{
+    const size_t num_lines = cache->num_lines;
+    cache->keys = calloc(num_lines, sizeof(*cache->keys));
+    cache->frames = calloc(num_lines * cache->line_pages, sizeof(*cache->frames));
+    cache->valid = calloc(num_lines * cache->valid_words + 1, sizeof(*cache->valid));
+    if (cache->keys && cache->frames && cache->valid && create_order(cache) == PW_OK) return PW_OK;
+    free_tables(cache);
+    return PW_ERR_NOMEM;
+}
+
+void pw_tcache_destroy(pw_tcache *cache)
+{
+    if (cache) free_tables(cache);
     free(cache);
 }
 
 int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *frame)
 {
     uint64_t key = key_of(cache, pdid, page);
-    if (page >> PAGE_BITS) return 0;
+    if (page >> PAGE_BITS || !cache->keys) return 0;
     bool is_newest = key == cache->last_key;
     uint32_t line = is_newest ? cache->last_line : find_line(cache, key);
     if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
@@ -334,6 +344,7 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)
 {
     if (page >> PAGE_BITS) return PW_ERR_INVALID;
+    if (!cache->keys && create_tables(cache) < 0) return PW_ERR_NOMEM;
     uint64_t key = key_of(cache, pdid, page);
     uint32_t line = find_line(cache, key);
     if (line == NO_LINE) {
@@ -343,7 +354,8 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
         if (!cache->narrow) index_add(cache, key, line);
     }
     uint64_t i = page_in_line(cache, page);
-    cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
+    if (cache->valid_words)
+        cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
     *frame_of(cache, line, page) = frame;
     make_newest(cache, key, line);
     return PW_OK;
@@ -364,7 +376,7 @@ static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_pag
 uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page,
                                     uint64_t num_pages)
 {
-    if (num_pages == 0 || first_page >> PAGE_BITS) return 0;
+    if (num_pages == 0 || first_page >> PAGE_BITS || !cache->keys) return 0;
     uint64_t last_page = ((uint64_t)1 << PAGE_BITS) - 1;
     if (num_pages - 1 < last_page - first_page) last_page = first_page + (num_pages - 1);
     uint64_t dropped = 0;
@@ -386,7 +398,7 @@ uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t fi
 uint64_t pw_tcache_invalidate_all(pw_tcache *cache)
 {
     uint64_t dropped = 0;
-    for (uint32_t line = 0; line < cache->num_lines; line++)
+    for (uint32_t line = 0; cache->keys && line < cache->num_lines; line++)
         if (cache->keys[line] != EMPTY)
             dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
     return dropped;

@@ -1,6 +1,7 @@
 /* What the emulation knows before it is physically here: bounds that source and destination of a
  * transfer exchange, and answers that are foreseen. The machine has nothing of it, and virtual
  * times are the same without it. */
+#include "native/array.h"
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 
@@ -28,15 +29,18 @@ void pw_bounds_want(pw_ni *ni, const pw_control_frame *answer)
     if (channel < 0) return; /* over: its CLOSE or ABORT says more than a bound */
     pw_bounds *bounds = &ni->bounds;
     pw_time latency_ns = pw_ni_path(ni, answer->header.source_node)->latency_ns;
-    pw_time need_ns = (pw_time)answer->argument0 - latency_ns;
-    bool same =
-        bounds->wanted[channel].listed && bounds->wanted[channel].stream == answer->header.stream;
-    if (!same || need_ns < bounds->wanted[channel].need_ns)
-        bounds->wanted[channel].need_ns = need_ns;
-    bounds->wanted[channel].stream = answer->header.stream;
-    if (bounds->wanted[channel].listed) return;
-    bounds->wanted[channel].listed = true;
-    bounds->channels[bounds->num_channels++] = (uint16_t)channel;
+    const pw_wanted_bound asked = {.need_ns = (pw_time)answer->argument0 - latency_ns,
+                                   .stream = answer->header.stream,
+                                   .channel = (uint32_t)channel};
+    for (uint32_t i = 0; i < bounds->num_wanted; i++) {
+        pw_wanted_bound *wanted = &bounds->wanted[i];
+        if (wanted->channel != asked.channel) continue;
+        if (wanted->stream != asked.stream || asked.need_ns < wanted->need_ns) *wanted = asked;
+        return;
+    }
+    if (PW_ARRAY_MAKE_ROOM(bounds->wanted, bounds->num_wanted, bounds->capacity, 8) < 0)
+        pw_ni_latch(ni, PW_ERR_NOMEM);
+    else bounds->wanted[bounds->num_wanted++] = asked;
 }
 
 static void send_bound(pw_ni *ni, const pw_transfer *transfer, pw_time at_ns)
@@ -60,24 +64,20 @@ static pw_time nothing_before_ns(const pw_ni *ni)
 void pw_bounds_announce(pw_ni *ni)
 {
     pw_bounds *bounds = &ni->bounds;
-    if (!bounds->num_channels || ni->decision_wanted) return;
+    if (!bounds->num_wanted || ni->decision_wanted) return;
     pw_time floor_ns = nothing_before_ns(ni);
     uint32_t num_kept = 0;
-    for (uint32_t i = 0; i < bounds->num_channels; i++) {
-        uint16_t channel = bounds->channels[i];
-        const pw_transfer *transfer = &ni->firmware.transfers[channel];
-        bool is_over = !transfer->active || transfer->stream != bounds->wanted[channel].stream;
+    for (uint32_t i = 0; i < bounds->num_wanted; i++) {
+        const pw_wanted_bound wanted = bounds->wanted[i];
+        const pw_transfer *transfer = &ni->firmware.transfers[wanted.channel];
+        bool is_over = !transfer->active || transfer->stream != wanted.stream;
         pw_time latency_ns = is_over ? 0 : pw_ni_path(ni, transfer->peer)->latency_ns;
         pw_time at_ns =
             floor_ns < PW_FRAME_TIME_MAX - latency_ns ? floor_ns + latency_ns : PW_FRAME_TIME_MAX;
-        if (!is_over && at_ns < bounds->wanted[channel].need_ns) {
-            bounds->channels[num_kept++] = channel;
-            continue;
-        }
-        bounds->wanted[channel].listed = false; /* until the destination asks for more */
-        if (!is_over) send_bound(ni, transfer, at_ns);
+        if (!is_over && at_ns < wanted.need_ns) bounds->wanted[num_kept++] = wanted;
+        else if (!is_over) send_bound(ni, transfer, at_ns); /* until the destination asks for more */
     }
-    bounds->num_channels = num_kept;
+    bounds->num_wanted = num_kept;
 }
 
 /* --- destination --- */

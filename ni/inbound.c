@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_BUCKETS 8u
+
 struct pw_sender {
     pw_peer peer;
     uint32_t num_open;
@@ -41,17 +43,38 @@ void pw_senders_ended(pw_ni *ni, uint32_t peer, uint32_t stream)
     else pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
-static uint32_t bucket(uint32_t peer, uint32_t stream)
+static pw_inbound **bucket(const pw_ni *ni, uint32_t peer, uint32_t stream)
 {
-    return (uint32_t)((((uint64_t)peer << 32 | stream) * UINT64_C(0x9e3779b97f4a7c15)) >> 40) %
-           PW_INBOUND_BUCKETS;
+    uint64_t key = ((uint64_t)peer << 32 | stream) * UINT64_C(0x9e3779b97f4a7c15);
+    return &ni->inbounds[(uint32_t)(key >> 40) & (ni->num_inbound_buckets - 1)];
 }
 
 pw_inbound *pw_inbound_find(pw_ni *ni, uint32_t peer, uint32_t stream)
 {
-    pw_inbound *inbound = ni->inbounds[bucket(peer, stream)];
+    pw_inbound *inbound = ni->num_inbounds ? *bucket(ni, peer, stream) : NULL;
     while (inbound && (inbound->peer != peer || inbound->stream != stream)) inbound = inbound->next;
     return inbound;
+}
+
+/* More buckets, as many as there are inbounds or more. */
+static int more_buckets(pw_ni *ni)
+{
+    const uint32_t num_before = ni->num_inbound_buckets;
+    pw_inbound **before = ni->inbounds;
+    const uint32_t num_buckets = num_before ? 2 * num_before : FIRST_BUCKETS;
+    pw_inbound **buckets = calloc(num_buckets, sizeof *buckets);
+    if (!buckets) return PW_ERR_NOMEM;
+    ni->inbounds = buckets;
+    ni->num_inbound_buckets = num_buckets;
+    for (uint32_t i = 0; i < num_before; i++)
+        for (pw_inbound *each = before[i], *next; each; each = next) {
+            pw_inbound **home = bucket(ni, each->peer, each->stream);
+            next = each->next;
+            each->next = *home;
+            *home = each;
+        }
+    free(before);
+    return PW_OK;
 }
 
 pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
@@ -61,6 +84,7 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     uint32_t num_blocks =
         pw_num_blocks((uint64_t)ni->settings.block_bytes, destination_address, num_bytes);
     uint32_t num_words = (num_blocks + 63) / 64;
+    if (ni->num_inbounds == ni->num_inbound_buckets && more_buckets(ni) < 0) return NULL;
     pw_inbound *inbound = ni->free_inbounds;
     if (inbound) ni->free_inbounds = inbound->next;
     else if (!(inbound = malloc(sizeof *inbound))) return NULL;
@@ -82,9 +106,9 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->num_blocks = num_blocks;
     inbound->notification = *notification;
     inbound->is_read = (stream & PW_STREAM_READ) != 0;
-    uint32_t home = bucket(peer, stream);
-    inbound->next = ni->inbounds[home];
-    ni->inbounds[home] = inbound;
+    pw_inbound **home = bucket(ni, peer, stream);
+    inbound->next = *home;
+    *home = inbound;
     ni->num_inbounds++;
     if (!inbound->is_read) sender_of(ni, peer)->num_open++;
     return inbound;
@@ -93,7 +117,7 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
 static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
 {
     if (!inbound->is_read) sender_of(ni, inbound->peer)->num_open--;
-    pw_inbound **link = &ni->inbounds[bucket(inbound->peer, inbound->stream)];
+    pw_inbound **link = bucket(ni, inbound->peer, inbound->stream);
     while (*link != inbound) link = &(*link)->next;
     *link = inbound->next;
     pw_bounds_release(ni, inbound);
@@ -161,7 +185,7 @@ void pw_inbound_fail(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
 
 void pw_inbound_destroy_all(pw_ni *ni)
 {
-    for (uint32_t i = 0; i < PW_INBOUND_BUCKETS; i++)
+    for (uint32_t i = 0; i < ni->num_inbound_buckets; i++)
         while (ni->inbounds[i]) {
             pw_inbound *inbound = ni->inbounds[i];
             ni->inbounds[i] = inbound->next;
@@ -173,11 +197,12 @@ void pw_inbound_destroy_all(pw_ni *ni)
         ni->free_inbounds = inbound->next;
         free(inbound);
     }
+    free(ni->inbounds);
 }
 
 void pw_inbound_fail_unserved(pw_ni *ni, uint32_t peer)
 {
-    for (uint32_t i = 0; i < PW_INBOUND_BUCKETS; i++) {
+    for (uint32_t i = 0; i < ni->num_inbound_buckets; i++) {
         pw_inbound *next;
         for (pw_inbound *inbound = ni->inbounds[i]; inbound; inbound = next) {
             next = inbound->next;

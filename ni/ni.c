@@ -3,6 +3,7 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
+#define FIRST_EVENTS 16     /* that the queue has room for at first */
 #define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
 
 static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, uint32_t peer)
@@ -89,7 +90,7 @@ static int create_translation(pw_ni *ni)
 
 static int create_parts(pw_ni *ni)
 {
-    int code = pw_event_queue_create(1024, &ni->events);
+    int code = pw_event_queue_create(FIRST_EVENTS, &ni->events);
     if (code == PW_OK) code = pw_burst_pool_create(&ni->bursts);
     if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
     ni->smmu.trace = &ni->trace;
@@ -164,7 +165,13 @@ void pw_ni_destroy(pw_ni *ni)
     if (!ni) return;
     pw_inbound_destroy_all(ni);
     pw_peers_clear(&ni->senders);
-    for (int page = 0; page < PW_CHANNEL_PAGES; page++) free(ni->source_walks[page]);
+    for (int page = 0; page < PW_CHANNEL_PAGES; page++) {
+        for (int i = 0; ni->source_walks[page] && i < PW_CHANNELS_PER_PAGE; i++)
+            free(ni->source_walks[page][i]);
+        free(ni->source_walks[page]);
+    }
+    free(ni->bounds.wanted);
+    pw_occupancy_finish(&ni->kept);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
     pw_event_queue_destroy(ni->events);
@@ -187,7 +194,7 @@ void pw_ni_destroy(pw_ni *ni)
 int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
 {
     if (pdid == 0 || pw_translation_is_open(ni->translation, pdid)) return PW_ERR_INVALID;
-    pw_residency *walks = calloc(PW_CHANNELS_PER_PAGE, sizeof *walks);
+    pw_residency **walks = calloc(PW_CHANNELS_PER_PAGE, sizeof *walks);
     if (!walks) return PW_ERR_NOMEM;
     int page = pw_firmware_open_page(&ni->firmware, pdid);
     if (page < 0 || ni->translation->ops->open(ni->translation, pdid) < 0) {

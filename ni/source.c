@@ -3,6 +3,7 @@
  * not completed, and the driver learns of one page [PSI 3.2.2, 4]. */
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
@@ -37,15 +38,23 @@ typedef struct {
     bool late;                  /* with it the attempt is over before an answer can be here */
 } reading;
 
+/* Of a channel's transfers, one after the other. NULL: no memory. */
+static pw_residency *walk_of(pw_ni *ni, uint32_t channel)
+{
+    pw_residency **walk =
+        &ni->source_walks[channel / PW_CHANNELS_PER_PAGE][channel % PW_CHANNELS_PER_PAGE];
+    if (!*walk) *walk = calloc(1, sizeof **walk);
+    return *walk;
+}
+
 static reading reading_of(pw_ni *ni, pw_transaction *transaction)
 {
     const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
     uint32_t num_packets = (uint32_t)divide_up(transaction->block_bytes, PW_PACKET_BYTES);
-    uint32_t page = transaction->channel / PW_CHANNELS_PER_PAGE;
     return (reading){
         .transaction = transaction,
         .transfer = transfer,
-        .walk = &ni->source_walks[page][transaction->channel % PW_CHANNELS_PER_PAGE],
+        .walk = walk_of(ni, transaction->channel),
         .address = transfer->source_address + pw_block_offset((uint64_t)ni->settings.block_bytes,
                                                               transfer->first_block_bytes,
                                                               transaction->block_idx),
@@ -431,7 +440,8 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
 {
     reading block = reading_of(ni, transaction);
     const pw_transfer *transfer = block.transfer;
-    if (put_off(ni, &block, at_ns)) return;
+    if (!block.walk) pw_ni_latch(ni, PW_ERR_NOMEM);
+    if (!block.walk || put_off(ni, &block, at_ns)) return;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
     if (transaction->block_idx == 0 && transaction->sequence == 0) {
         pw_residency_forget(block.walk);

@@ -86,13 +86,13 @@ void pw_inbound_fail_unserved(pw_ni *ni, uint32_t peer);
  */
 
 typedef struct {
-    struct {
-        pw_time need_ns; /* at the destination: the bound that it waits for */
-        uint32_t stream;
-        bool listed;
-    } wanted[PW_NUM_CHANNELS];
-    uint16_t channels[PW_NUM_CHANNELS]; /* those listed */
-    uint32_t num_channels;
+    pw_time need_ns; /* at the destination: the bound that it waits for */
+    uint32_t stream, channel;
+} pw_wanted_bound;
+
+typedef struct {
+    pw_wanted_bound *wanted; /* one a channel at most */
+    uint32_t num_wanted, capacity;
 } pw_bounds;
 
 /* Source: an answer said that an ERR comes; its destination wants a bound of the transfer. */
@@ -110,7 +110,6 @@ void pw_bounds_release(pw_ni *ni, pw_inbound *inbound);
 /* Destination: send the ERRs that are final, of those before known_ns. */
 void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns);
 
-#define PW_INBOUND_BUCKETS 1024
 #define PW_GRANTS_KEPT 16
 
 /* A block that met an absent page, until the driver has run. */
@@ -156,10 +155,12 @@ struct pw_ni {
     pw_peers paths;         /* of pw_path */
     uint32_t machine_nodes; /* see pw_ni_set_machine_nodes */
     pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
-    pw_residency *source_walks[PW_CHANNEL_PAGES]; /* one a channel, where the page is taken */
+    pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
+                                                    * page is taken */
     pw_grant_frame grants[PW_GRANTS_KEPT]; /* last one of a stream, by hash: hints, nothing is lost
                                               with them */
-    pw_inbound *inbounds[PW_INBOUND_BUCKETS];
+    pw_inbound **inbounds;         /* buckets of chains */
+    uint32_t num_inbound_buckets; /* a power of two, or 0 */
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
     pw_peers senders; /* of struct pw_sender: who has written something */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SLOTS 256
+#define FIRST_SLOTS 16
 
 int pw_handles_init(pw_handles *handles)
 {

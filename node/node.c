@@ -224,6 +224,7 @@ void pw_node_destroy(pw_node *node)
     pw_frame_pool_finish(&node->frames);
     pw_clock_finish(&node->clock);
     pw_calendar_finish(&node->library);
+    pw_call_counts_finish(&node->calls);
     free(node);
 }
 

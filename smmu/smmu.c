@@ -1,4 +1,5 @@
 #include "smmu/smmu.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define TABLE_SHIFT 9  /* a table holds 512 entries */
@@ -25,7 +26,11 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
     smmu->l1_hit_ns = (costs->tlb_l1_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     smmu->l2_hit_ns = (costs->tlb_l2_hit_clocks * costs->smmu_clock_ps + 999) / 1000;
     uint32_t line_pages = (uint32_t)settings->tlb_line_pages;
-    int code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages,
+    smmu->banks = calloc(smmu->num_banks, sizeof *smmu->banks);
+    smmu->faults = calloc(smmu->num_banks, sizeof *smmu->faults);
+    int code = smmu->banks && smmu->faults ? PW_OK : PW_ERR_NOMEM;
+    if (code == PW_OK)
+        code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages,
                             &smmu->l1);
     if (code == PW_OK)
         code = create_cache((uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, line_pages,
@@ -45,6 +50,12 @@ void pw_smmu_destroy(pw_smmu *smmu)
     pw_tcache_destroy(smmu->walk_cache);
     pw_tcache_destroy(smmu->prefetch);
     for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_finish(&smmu->walkers[i]);
+    pw_occupancy_finish(&smmu->outstanding);
+    for (uint32_t i = 0; smmu->faults && i < smmu->num_banks; i++) free(smmu->faults[i]);
+    free(smmu->faults);
+    free(smmu->banks);
+    smmu->faults = NULL;
+    smmu->banks = NULL;
     smmu->l1 = smmu->l2 = smmu->walk_cache = smmu->prefetch = NULL;
 }
 
@@ -52,6 +63,8 @@ int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
 {
     for (uint32_t i = 0; i < smmu->num_banks; i++)
         if (smmu->banks[i].pdid == 0) {
+            if (!smmu->faults[i]) smmu->faults[i] = calloc(1, sizeof *smmu->faults[i]);
+            if (!smmu->faults[i]) return PW_ERR_NOMEM;
             smmu->banks[i] = (pw_context_bank){
                 .pdid = pdid, .sctlr = smmu->sctlr, .fault_ns = INT64_MIN, .clear_ns = INT64_MIN};
             return (int)i;
@@ -198,6 +211,11 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
     return delay_ns;
 }
 
+static pw_bank_faults *faults_of(const pw_smmu *smmu, const pw_context_bank *bank)
+{
+    return smmu->faults[bank - smmu->banks];
+}
+
 static bool holds(const pw_smmu_fault *fault, pw_time at_ns)
 {
     return at_ns >= fault->fault_ns && at_ns < fault->clear_ns;
@@ -208,10 +226,10 @@ static bool holds(const pw_smmu_fault *fault, pw_time at_ns)
 static bool is_hidden(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns,
                       bool is_write)
 {
-    uint32_t idx = (uint32_t)(bank - smmu->banks);
+    pw_bank_faults *faults = faults_of(smmu, bank);
     bool on_its_own = (bank->sctlr & (PW_SCTLR_HUPCF | PW_SCTLR_CFCFG)) == PW_SCTLR_HUPCF;
-    for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++) {
-        const pw_smmu_fault *fault = &smmu->active[idx][i];
+    for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++) {
+        const pw_smmu_fault *fault = &faults->active[i];
         if (holds(fault, at_ns) && !(on_its_own && fault->is_write != is_write)) return true;
     }
     return false;
@@ -232,18 +250,19 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
     bank->fsynr0 = is_write ? PW_FSYNR0_WNR : 0;
     bank->fault_ns = at_ns;
     bank->clear_ns = PW_NEVER; /* until the driver says when its handler writes FSR back */
-    uint32_t idx = (uint32_t)(bank - smmu->banks), slot = smmu->num_faults[idx]++ % PW_FAULTS_KEPT;
-    smmu->active[idx][slot] = (pw_smmu_fault){at_ns, PW_NEVER, is_write};
+    pw_bank_faults *faults = faults_of(smmu, bank);
+    faults->active[faults->num_faults++ % PW_FAULTS_KEPT] =
+        (pw_smmu_fault){at_ns, PW_NEVER, is_write};
     return true;
 }
 
 void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns)
 {
-    uint32_t idx = (uint32_t)(bank - smmu->banks);
+    pw_bank_faults *faults = faults_of(smmu, bank);
     bank->clear_ns = at_ns;
-    smmu->active[idx][(smmu->num_faults[idx] - 1) % PW_FAULTS_KEPT].clear_ns = at_ns;
+    faults->active[(faults->num_faults - 1) % PW_FAULTS_KEPT].clear_ns = at_ns;
     for (uint32_t i = 0; i < PW_FAULTS_KEPT; i++)
-        if (smmu->active[idx][i].clear_ns == PW_NEVER) smmu->active[idx][i].clear_ns = at_ns;
+        if (faults->active[i].clear_ns == PW_NEVER) faults->active[i].clear_ns = at_ns;
 }
 
 void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_t value)
@@ -256,9 +275,9 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 
 pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
 {
-    uint32_t idx = (uint32_t)(bank - smmu->banks);
-    for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < smmu->num_faults[idx]; i++)
-        if (holds(&smmu->active[idx][i], at_ns)) return smmu->active[idx][i].clear_ns;
+    pw_bank_faults *faults = faults_of(smmu, bank);
+    for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++)
+        if (holds(&faults->active[i], at_ns)) return faults->active[i].clear_ns;
     return INT64_MIN;
 }
 

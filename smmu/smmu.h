@@ -63,15 +63,20 @@ typedef struct {
     bool is_write;
 } pw_smmu_fault;
 
+/* Of a bank. */
+typedef struct {
+    uint32_t num_faults;
+    pw_smmu_fault active[PW_FAULTS_KEPT]; /* ring */
+} pw_bank_faults;
+
 typedef struct {
     const pw_costs *costs;
     pw_counters *counters;
     pw_trace *trace; /* NULL: none */
     uint32_t num_banks;
     uint32_t sctlr; /* of every bank */
-    pw_context_bank banks[PW_CONTEXT_BANKS_MAX];
-    pw_smmu_fault active[PW_CONTEXT_BANKS_MAX][PW_FAULTS_KEPT]; /* ring a bank */
-    uint32_t num_faults[PW_CONTEXT_BANKS_MAX];
+    pw_context_bank *banks;
+    pw_bank_faults **faults; /* by bank; NULL: it is not bound */
     pw_tcache *l1, *l2;
     pw_tcache *walk_cache, *prefetch; /* NULL: none */
     pw_time l1_hit_ns, l2_hit_ns;
@@ -90,7 +95,7 @@ _Static_assert(PW_TRANSLATION_WALK + PW_WALK_ACCESSES_MAX < 16, "a grant frame k
 int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters);
 void pw_smmu_destroy(pw_smmu *smmu);
-/* Bind a bank to a protection domain: its index or PW_ERR_FULL. */
+/* Bind a bank to a protection domain: its index, PW_ERR_FULL or PW_ERR_NOMEM. */
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid);
 /* The bank of a PDID, NULL when there is none (NACK 3). */
 pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid);

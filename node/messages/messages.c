@@ -62,11 +62,13 @@ int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_hos
 
 void pw_messages_close(pw_messages *messages)
 {
-    for (pw_link *chunk = messages->operations.chunks; chunk; chunk = chunk->next)
-        for (size_t i = 0; i < PW_POOL_CHUNK_ITEMS; i++) {
+    for (pw_link *link = messages->operations.chunks; link; link = link->next) {
+        pw_pool_chunk *chunk = (pw_pool_chunk *)link;
+        for (size_t i = 0; i < chunk->num_items; i++) {
             const pw_operation *each = pw_pool_item(chunk, i, messages->operation_bytes);
             free(each->memory);
         }
+    }
     pw_pool_finish(&messages->operations);
     pw_frame_pool_finish(&messages->frames);
     *messages = (pw_messages){.node = NULL};

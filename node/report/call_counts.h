@@ -17,14 +17,16 @@ typedef struct {
 } pw_call_count;
 
 typedef struct {
-    pw_call_count call[PW_CALLS_MAX];
-    uint32_t num_calls;
+    pw_call_count *call; /* num_calls of them; they move when one is added */
+    uint32_t num_calls, capacity;
     uint32_t current; /* the call that the rank is in, or was last in */
 } pw_call_counts;
 
-/* Index of a name, made when it is new; PW_ERR_FULL, PW_ERR_INVALID: too many, too long. */
+/* Index of a name, made when it is new; PW_ERR_FULL, PW_ERR_INVALID: too many, too long;
+ * PW_ERR_NOMEM. */
 int pw_call_index(pw_call_counts *counts, const char *name);
 /* The program calls. */
 void pw_call_begin(pw_call_counts *counts, uint32_t idx);
+void pw_call_counts_finish(pw_call_counts *counts);
 /* cdef end */
 #endif

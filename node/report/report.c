@@ -1,6 +1,7 @@
 /* A node's report as JSON, made of what was counted. */
 #include "node/report/call_counts.h"
 #include "node/report/report.h"
+#include "native/array.h"
 #include "native/fields.h"
 #include "node/report/output_file.h"
 #include "node/report/program_regions.h"
@@ -19,10 +20,18 @@ int pw_call_index(pw_call_counts *counts, const char *name)
     for (uint32_t idx = 0; idx < counts->num_calls; idx++)
         if (strcmp(counts->call[idx].name, name) == 0) return (int)idx;
     if (counts->num_calls == PW_CALLS_MAX) return PW_ERR_FULL;
+    if (PW_ARRAY_MAKE_ROOM(counts->call, counts->num_calls, counts->capacity, 8) < 0)
+        return PW_ERR_NOMEM;
     pw_call_count *count = &counts->call[counts->num_calls];
     *count = (pw_call_count){0};
     memcpy(count->name, name, num_bytes);
     return (int)counts->num_calls++;
+}
+
+void pw_call_counts_finish(pw_call_counts *counts)
+{
+    free(counts->call);
+    *counts = (pw_call_counts){0};
 }
 
 void pw_call_begin(pw_call_counts *counts, uint32_t idx)
@@ -175,7 +184,7 @@ static void put_calls(json *out, const pw_call_counts *calls)
 {
     put_format(out, ", \"mpi_calls\": {");
     uint32_t num_made = 0;
-    for (uint32_t i = 0; i < calls->num_calls && i < PW_CALLS_MAX; i++) {
+    for (uint32_t i = 0; i < calls->num_calls; i++) {
         if (!calls->call[i].calls) continue;
         if (num_made++) put(out, ", ", 2);
         put_name(out, calls->call[i].name, PW_CALL_NAME_BYTES);

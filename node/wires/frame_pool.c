@@ -3,24 +3,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB_FRAMES 64u
+#define FIRST_FRAMES 4u /* of the first slab of the pool's own; each further one has twice as many */
+#define SLAB_FRAMES_MAX 64u
 #define ALIGNMENT 64u
 
-static size_t slab_bytes(const pw_frame_pool *pool)
+static size_t slab_bytes(const pw_frame_pool *pool, uint32_t num_frames)
 {
-    return (size_t)SLAB_FRAMES * pool->frame_bytes;
+    return (size_t)num_frames * pool->frame_bytes;
 }
 
 static bool grow(pw_frame_pool *pool, pw_wire *wire)
 {
     if (PW_ARRAY_MAKE_ROOM(pool->slabs, pool->num_slabs, pool->slabs_capacity, 4) < 0) return false;
-    uint8_t *first =
-        wire && wire->ops->allocate ? wire->ops->allocate(wire, slab_bytes(pool)) : NULL;
+    uint32_t num_frames = SLAB_FRAMES_MAX;
+    uint8_t *first = wire && wire->ops->allocate
+                         ? wire->ops->allocate(wire, slab_bytes(pool, num_frames))
+                         : NULL;
     bool is_wires = first != NULL;
-    if (!first) first = aligned_alloc(ALIGNMENT, slab_bytes(pool));
+    if (!is_wires) {
+        if (pool->num_slabs < 4) num_frames = FIRST_FRAMES << pool->num_slabs;
+        first = aligned_alloc(ALIGNMENT, slab_bytes(pool, num_frames));
+    }
     if (!first) return false;
-    pool->slabs[pool->num_slabs++] = (pw_frame_slab){first, is_wires};
-    for (uint32_t i = SLAB_FRAMES; i-- > 0;)
+    pool->slabs[pool->num_slabs++] = (pw_frame_slab){first, num_frames, is_wires};
+    for (uint32_t i = num_frames; i-- > 0;)
         pw_frame_give(pool, first + (size_t)i * pool->frame_bytes);
     return true;
 }
@@ -36,7 +42,9 @@ uint8_t *pw_frame_take(pw_frame_pool *pool, pw_wire *wire)
 bool pw_frame_is_own(const pw_frame_pool *pool, const uint8_t *data)
 {
     for (uint32_t i = 0; i < pool->num_slabs; i++)
-        if ((uintptr_t)data - (uintptr_t)pool->slabs[i].first < slab_bytes(pool)) return true;
+        if ((uintptr_t)data - (uintptr_t)pool->slabs[i].first <
+            slab_bytes(pool, pool->slabs[i].num_frames))
+            return true;
     return false;
 }
 

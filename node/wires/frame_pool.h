@@ -5,7 +5,8 @@
 #include "node/wires/wire.h"
 
 typedef struct {
-    uint8_t *first; /* SLAB_FRAMES frames */
+    uint8_t *first;
+    uint32_t num_frames;
     bool is_wires;
 } pw_frame_slab;
 

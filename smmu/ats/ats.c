@@ -245,6 +245,8 @@ static void destroy(pw_translation_unit *base)
     pw_tcache_destroy(of(base)->cache);
     pw_odp_table_destroy(&of(base)->requested);
     pw_calendar_finish(&of(base)->reader);
+    pw_occupancy_finish(&of(base)->outstanding);
+    pw_occupancy_finish(&of(base)->queue);
     for (int i = 0; i < PW_ATS_HANDLERS_MAX; i++) pw_calendar_finish(&of(base)->handlers[i]);
     free(of(base));
 }

@@ -100,7 +100,7 @@ int pw_post_send(pw_messaging *messaging, pw_channel *channel, uint64_t address,
         .context = channel->context, .tag = (uint32_t)tag, .source = (uint32_t)channel->rank};
     pw_call_counts *counts = pw_node_calls(messaging->node);
     *out = NULL;
-    counts->call[counts->current].bytes += num_bytes;
+    if (counts->num_calls) counts->call[counts->current].bytes += num_bytes;
     if (num_bytes <= messages->eager_limit_bytes && !is_synchronous)
         return pw_messages_send_eager(messages, peer, address, num_bytes, &header);
     pw_operation *send = new_operation(messaging, PW_OPERATION_SEND);
