@@ -74,7 +74,7 @@ static bool control_is_foreign(pw_ni *ni, const pw_frame_header *header)
     const pw_transaction *transaction =
         pw_transactions_find(&ni->firmware.transactions, frame->transaction_id);
     if (!transaction || transaction->block_idx != frame->block_idx) return false;
-    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    const pw_transfer *transfer = pw_transfer_on(&ni->firmware, transaction->channel);
     if (transfer->stream != header->stream ||
         (transfer->peer == header->source_node && transfer->pdid == header->pdid))
         return false;
@@ -130,7 +130,7 @@ static void lose_answers(pw_ni *ni, const pw_transaction *transaction)
 {
     pw_firmware *firmware = &ni->firmware;
     uint64_t identity =
-        pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
+        pw_identity(pw_transfer_on(firmware, transaction->channel)->stream, transaction->block_idx);
     pw_answer lost = {.kind = PW_EVENT_NACK,
                       .transaction_id = transaction->id,
                       .sequence = transaction->sequence,
@@ -154,9 +154,9 @@ static void lose_answers(pw_ni *ni, const pw_transaction *transaction)
 static void losses_note(pw_ni *ni, uint32_t peer)
 {
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        const pw_transaction *transaction = &ni->firmware.transactions.entries[i];
-        if (transaction->state != PW_TRANSACTION_FREE &&
-            ni->firmware.transfers[transaction->channel].peer == peer)
+        const pw_transaction *transaction = pw_transactions_at(&ni->firmware.transactions, i);
+        if (transaction &&
+            pw_transfer_on(&ni->firmware, transaction->channel)->peer == peer)
             lose_answers(ni, transaction);
     }
     pw_transactions *table = &ni->firmware.transactions;

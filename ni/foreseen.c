@@ -11,15 +11,17 @@ static int channel_of(const pw_ni *ni, const pw_control_frame *answer)
 {
     const pw_transaction *transaction =
         pw_transactions_find((pw_transactions *)&ni->firmware.transactions, answer->transaction_id);
-    const pw_transfer *transfers = ni->firmware.transfers;
     uint32_t stream = answer->header.stream, peer = answer->header.source_node;
-    if (transaction && transfers[transaction->channel].stream == stream &&
-        transfers[transaction->channel].peer == peer)
-        return (int)transaction->channel;
-    for (int channel = 0; channel < PW_NUM_CHANNELS; channel++)
-        if (transfers[channel].active && transfers[channel].stream == stream &&
-            transfers[channel].peer == peer)
-            return channel;
+    if (transaction) {
+        const pw_transfer *its = pw_transfer_on(&ni->firmware, transaction->channel);
+        if (its->stream == stream && its->peer == peer) return (int)transaction->channel;
+    }
+    for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++) {
+        const pw_virtual_channel *made = pw_firmware_channel(&ni->firmware, channel);
+        if (made && made->transfer.active && made->transfer.stream == stream &&
+            made->transfer.peer == peer)
+            return (int)channel;
+    }
     return -1;
 }
 
@@ -69,7 +71,7 @@ void pw_bounds_announce(pw_ni *ni)
     uint32_t num_kept = 0;
     for (uint32_t i = 0; i < bounds->num_wanted; i++) {
         const pw_wanted_bound wanted = bounds->wanted[i];
-        const pw_transfer *transfer = &ni->firmware.transfers[wanted.channel];
+        const pw_transfer *transfer = pw_transfer_on(&ni->firmware, wanted.channel);
         bool is_over = !transfer->active || transfer->stream != wanted.stream;
         pw_time latency_ns = is_over ? 0 : pw_ni_path(ni, transfer->peer)->latency_ns;
         pw_time at_ns =

@@ -116,7 +116,7 @@ void pw_network_let_go(pw_ni *ni, const pw_event *event)
 {
     pw_kept_frame *kept = (pw_kept_frame *)(uintptr_t)event->subject;
     const pw_block_frame *block = (const pw_block_frame *)(void *)kept->frame;
-    const pw_transfer *transfer = &ni->firmware.transfers[kept->channel];
+    const pw_transfer *transfer = pw_transfer_on(&ni->firmware, kept->channel);
     if (!transfer->active || transfer->stream != block->header.stream ||
         transfer->peer != kept->peer) {
         ni->impairments.sites[kept->site].late_after_end++;

@@ -183,6 +183,7 @@ void pw_ni_destroy(pw_ni *ni)
     free(ni->trace.records);
     pw_regions_destroy(&ni->regions);
     pw_pool_finish(&ni->host_event_pool);
+    pw_actions_finish(&ni->actions);
     forget_paths(ni);
     pw_calendar_finish(&ni->send_engine);
     pw_calendar_finish(&ni->receive_engine);
@@ -200,7 +201,7 @@ int pw_ni_open_domain(pw_ni *ni, uint16_t pdid)
     if (page < 0 || ni->translation->ops->open(ni->translation, pdid) < 0) {
         if (page >= 0) ni->firmware.page_pdid[page] = 0;
         free(walks);
-        return page < 0 ? PW_ERR_FULL : PW_ERR_CONTEXT;
+        return page < 0 ? page : PW_ERR_CONTEXT;
     }
     ni->source_walks[page] = walks;
     return PW_OK;
@@ -320,7 +321,7 @@ void pw_engine_perform(pw_ni *ni)
     while (ni->next_action < ni->actions.num_actions &&
            !ni->decision_wanted) { /* starting a block may append failures */
         const pw_action *action = &ni->actions.list[ni->next_action++];
-        const pw_transfer *transfer = &ni->firmware.transfers[action->channel];
+        const pw_transfer *transfer = pw_transfer_on(&ni->firmware, action->channel);
         if (ni->settings.interleave == PW_INTERLEAVE_PACKET)
             pw_pair_expect(ni, action,
                            ni->next_action < ni->actions.num_actions
@@ -384,7 +385,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_engine_perform(ni);
     }
     tell_remedies(ni);
-    if (pw_event_queue_lost_event(ni->events) || ni->firmware.lost_entry)
+    if (pw_event_queue_lost_event(ni->events) || ni->firmware.lost_entry || ni->actions.is_short)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     if (ni->failure) return ni->failure;
     pw_bounds_announce(ni);
@@ -427,7 +428,7 @@ uint32_t pw_ni_num_pending(const pw_ni *ni)
                            (uint32_t)pw_event_queue_length(ni->events) + ni->decision_wanted;
     num_pending += ni->firmware.num_buffered + ni->num_copies_under_way;
     for (int i = 0; i < PW_NUM_MAILBOXES; i++) num_pending += ni->firmware.mailboxes[i].num_waiting;
-    for (uint32_t i = 0; i < PW_NUM_CHANNELS; i++) num_pending += ni->firmware.transfers[i].active;
+    num_pending += pw_firmware_num_busy(&ni->firmware);
     return num_pending;
 }
 

@@ -20,7 +20,7 @@ void pw_pair_expect(pw_ni *ni, const pw_action *action, const pw_action *next)
                    next->transaction->block_idx == action->transaction->block_idx + 1;
     if (!is_pair) return;
     /* in one burst, whenever the host takes the bursts */
-    pw_burst_reserve(ni->bursts, ni->firmware.transfers[action->channel].peer,
+    pw_burst_reserve(ni->bursts, pw_transfer_on(&ni->firmware, action->channel)->peer,
                      2 * (uint32_t)PW_BLOCK_FRAME_MAX);
     ni->pairing = (pw_pairing){.first = action->transaction, .second = next->transaction};
 }

@@ -49,7 +49,7 @@ static pw_residency *walk_of(pw_ni *ni, uint32_t channel)
 
 static reading reading_of(pw_ni *ni, pw_transaction *transaction)
 {
-    const pw_transfer *transfer = &ni->firmware.transfers[transaction->channel];
+    const pw_transfer *transfer = pw_transfer_on(&ni->firmware, transaction->channel);
     uint32_t num_packets = (uint32_t)divide_up(transaction->block_bytes, PW_PACKET_BYTES);
     return (reading){
         .transaction = transaction,
@@ -453,7 +453,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
                   (block.num_readable < block.num_packets || block.code < 0 || !ni->settings.hupcf);
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
-    pw_time *in_order_ns = &ni->firmware.transfers[transaction->channel].in_order_ns;
+    pw_time *in_order_ns = &pw_transfer_on(&ni->firmware, transaction->channel)->in_order_ns;
     if (ni->translation->receiver.goes_back) at_ns = pw_later(at_ns, *in_order_ns);
     if (block.code < 0) {
         pw_firmware_fail(&ni->firmware, transaction->channel, pw_nack_of_error(block.code),

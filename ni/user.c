@@ -195,27 +195,29 @@ enum { CLOSED, OPEN, INSERTED, TRIGGERED };
 
 static uint8_t state_of(const pw_ni *ni, uint32_t channel)
 {
-    return channel < PW_NUM_CHANNELS ? ni->firmware.user_states[channel] : CLOSED;
+    const pw_virtual_channel *made =
+        channel < PW_NUM_CHANNELS ? pw_firmware_channel(&ni->firmware, channel) : NULL;
+    return made ? made->user_state : CLOSED;
 }
 
 /* Is it open, and no transfer of its under way? */
 static bool is_at_rest(const pw_ni *ni, uint32_t channel)
 {
     uint8_t state = state_of(ni, channel);
-    return state != CLOSED && !(state == TRIGGERED && ni->firmware.transfers[channel].active);
+    return state != CLOSED && !(state == TRIGGERED && pw_transfer_on(&ni->firmware, channel)->active);
 }
 
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid)
 {
     int channel = pw_firmware_claim_write(&ni->firmware, pdid);
-    if (channel >= 0) ni->firmware.user_states[channel] = OPEN;
+    if (channel >= 0) pw_firmware_channel(&ni->firmware, channel)->user_state = OPEN;
     return channel;
 }
 
 int pw_ni_close_channel(pw_ni *ni, uint32_t channel)
 {
     if (!is_at_rest(ni, channel)) return PW_ERR_INVALID;
-    ni->firmware.user_states[channel] = CLOSED;
+    pw_firmware_channel(&ni->firmware, channel)->user_state = CLOSED;
     return PW_OK;
 }
 
@@ -228,11 +230,12 @@ int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
     if (pw_range_wraps(descriptor->source_address, descriptor->transfer_bytes) ||
         pw_range_wraps(descriptor->destination_address, descriptor->transfer_bytes))
         return PW_ERR_ADDRESS;
-    firmware->descriptors[channel] = *descriptor;
-    firmware->descriptors[channel].done = 0;
-    firmware->transfers[channel].peer = peer;
-    firmware->transfers[channel].key = key;
-    firmware->user_states[channel] = INSERTED;
+    pw_virtual_channel *own = pw_firmware_channel(firmware, channel);
+    own->descriptor = *descriptor;
+    own->descriptor.done = 0;
+    own->transfer.peer = peer;
+    own->transfer.key = key;
+    own->user_state = INSERTED;
     return now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
 }
 
@@ -241,12 +244,12 @@ int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
     pw_firmware *firmware = &ni->firmware;
     if (state_of(ni, channel) != INSERTED) return PW_ERR_INVALID;
     pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs.core_register_write_ns;
-    pw_transfer transfer =
-        pw_transfer_of(&firmware->descriptors[channel], firmware->transfers[channel].peer,
-                       firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
-    transfer.key = firmware->transfers[channel].key;
+    pw_virtual_channel *own = pw_firmware_channel(firmware, channel);
+    pw_transfer transfer = pw_transfer_of(&own->descriptor, own->transfer.peer,
+                                          firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
+    transfer.key = own->transfer.key;
     *id = transfer.cookie = transfer.stream = pw_firmware_new_stream(firmware);
-    firmware->user_states[channel] = TRIGGERED;
+    own->user_state = TRIGGERED;
     pw_firmware_trigger(firmware, channel, &transfer, posted_ns);
     return posted_ns;
 }
@@ -254,8 +257,9 @@ int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
 static bool is_paused(const pw_firmware *firmware, uint32_t channel)
 {
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        const pw_transaction *transaction = &firmware->transactions.entries[i];
-        if (transaction->state == PW_TRANSACTION_NACKED && transaction->channel == channel)
+        const pw_transaction *transaction = pw_transactions_at(&firmware->transactions, i);
+        if (transaction && transaction->state == PW_TRANSACTION_NACKED &&
+            transaction->channel == channel)
             return true;
     }
     return false;
@@ -264,7 +268,7 @@ static bool is_paused(const pw_firmware *firmware, uint32_t channel)
 int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns)
 {
     if (state_of(ni, channel) != TRIGGERED) return PW_ERR_INVALID;
-    const pw_transfer *transfer = &ni->firmware.transfers[channel];
+    const pw_transfer *transfer = pw_transfer_on(&ni->firmware, channel);
     if (transfer->active)
         return is_paused(&ni->firmware, channel) ? PW_CHANNEL_PAUSED : PW_CHANNEL_ONGOING;
     if (now_ns < transfer->finished_ns) return PW_CHANNEL_ONGOING;
@@ -274,6 +278,6 @@ int pw_ni_poll_channel(const pw_ni *ni, uint32_t channel, int64_t now_ns)
 int pw_ni_read_descriptor(const pw_ni *ni, uint32_t channel, pw_descriptor *out)
 {
     if (channel >= PW_NUM_CHANNELS) return PW_ERR_INVALID;
-    *out = ni->firmware.descriptors[channel];
+    *out = pw_firmware_descriptor(&ni->firmware, channel);
     return PW_OK;
 }

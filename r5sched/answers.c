@@ -32,7 +32,7 @@ void pw_answers_release(pw_firmware *firmware, pw_transaction *transaction, pw_t
 
 uint64_t pw_answers_identity(const pw_firmware *firmware, const pw_transaction *transaction)
 {
-    return pw_identity(firmware->transfers[transaction->channel].stream, transaction->block_idx);
+    return pw_identity(pw_transfer_on(firmware, transaction->channel)->stream, transaction->block_idx);
 }
 
 pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint64_t identity)
@@ -55,7 +55,7 @@ static pw_time deadline(const pw_firmware *firmware, const pw_transaction *trans
                         pw_time at_ns)
 {
     const pw_settings *settings = firmware->settings;
-    uint32_t peer = firmware->transfers[transaction->channel].peer;
+    uint32_t peer = pw_transfer_on(firmware, transaction->channel)->peer;
     int64_t timeout_ns = pw_firmware_timeout_ns(firmware, peer), tick_ns = settings->tick_ns;
     if (timeout_ns < 0) return PW_NEVER;
     if (settings->timeout_implementation == PW_TIMEOUT_ABSOLUTE) return at_ns + timeout_ns;
@@ -123,7 +123,7 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
                   pw_actions *actions, pw_time at_ns)
 {
     uint32_t channel = transaction->channel;
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_ACK, transaction->id, transaction->sequence);
     if (hold) pw_transactions_disarm(&firmware->transactions, transaction);
@@ -168,19 +168,19 @@ static void retransmit(pw_firmware *firmware, pw_transaction *transaction, pw_ac
     transaction->refused_ns = 0;
     pw_r5_act(actions, PW_ACTION_START_BLOCK, transaction->channel, at_ns)->transaction =
         transaction;
-    if (transaction->last_block && firmware->transfers[transaction->channel].num_blocks > 1 &&
-        firmware->transfers[transaction->channel].notified)
+    if (transaction->last_block && pw_transfer_on(firmware, transaction->channel)->num_blocks > 1 &&
+        pw_transfer_on(firmware, transaction->channel)->notified)
         pw_r5_notify(firmware, transaction->channel, actions, at_ns);
 }
 
 void pw_firmware_fail(pw_firmware *firmware, uint32_t channel, uint32_t code, pw_actions *actions,
                       pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     transfer->error = (uint8_t)code;
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        pw_transaction *transaction = &firmware->transactions.entries[i];
-        if (transaction->state == PW_TRANSACTION_FREE || transaction->channel != channel) continue;
+        pw_transaction *transaction = pw_transactions_at(&firmware->transactions, i);
+        if (!transaction || transaction->channel != channel) continue;
         pw_answers_step(firmware, transaction, PW_BLOCK_ABANDONED, at_ns);
         pw_answers_release(firmware, transaction, at_ns);
     }
@@ -227,10 +227,8 @@ static uint32_t find_outstanding(pw_firmware *firmware, uint32_t channel, uint32
 {
     uint32_t num_blocks = 0;
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        pw_transaction *each = &firmware->transactions.entries[i];
-        if (each->state == PW_TRANSACTION_FREE || each->channel != channel ||
-            each->block_idx < first_block)
-            continue;
+        pw_transaction *each = pw_transactions_at(&firmware->transactions, i);
+        if (!each || each->channel != channel || each->block_idx < first_block) continue;
         uint32_t place = num_blocks++;
         for (; place > 0 && blocks[place - 1]->block_idx > each->block_idx; place--)
             blocks[place] = blocks[place - 1];
@@ -251,7 +249,7 @@ static void go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_bloc
                     pw_actions *actions, pw_time at_ns)
 {
     pw_transaction *blocks[PW_WINDOW_MAX];
-    if (firmware->transfers[channel].paused) return; /* the end of the pause goes back */
+    if (pw_transfer_on(firmware, channel)->paused) return; /* the end of the pause goes back */
     uint32_t num_blocks = find_outstanding(firmware, channel, first_block, blocks);
     if (num_blocks && first_block == 0 && is_exhausted(firmware, blocks[0], PW_BLOCK_GO_BACK, 0)) {
         pw_firmware_fail(firmware, channel, PW_UNRECOVERABLE, actions, at_ns);
@@ -265,7 +263,7 @@ static void go_back(pw_firmware *firmware, uint32_t channel, uint32_t first_bloc
 
 static void pause(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     if (transfer->paused) return;
     transfer->paused = true;
     pw_transaction *blocks[PW_WINDOW_MAX];
@@ -283,7 +281,7 @@ static void pause(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 void pw_go_back_resume(pw_firmware *firmware, uint32_t channel, uint32_t stream,
                        pw_actions *actions, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     if (!transfer->active || !transfer->paused || transfer->stream != stream) return;
     transfer->paused = false;
     go_back(firmware, channel, 0, actions, at_ns);

@@ -1,17 +1,17 @@
 /* Channels and mailboxes, new transfers, the scheduler's turns, and the loop over events. */
+#include "native/array.h"
 #include "r5sched/firmware.h"
 #include "r5sched/firmware_parts.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
 #include <string.h>
 
-static int mailbox_init(pw_mailbox *mailbox, uint32_t depth)
+static bool make_ring(pw_mailbox *mailbox)
 {
-    *mailbox = (pw_mailbox){.depth = depth};
-    mailbox->taken_ns = malloc(depth * sizeof *mailbox->taken_ns);
-    if (!mailbox->taken_ns) return PW_ERR_NOMEM;
-    for (uint32_t i = 0; i < depth; i++) mailbox->taken_ns[i] = INT64_MIN;
-    return PW_OK;
+    mailbox->taken_ns = malloc(mailbox->depth * sizeof *mailbox->taken_ns);
+    for (uint32_t i = 0; mailbox->taken_ns && i < mailbox->depth; i++)
+        mailbox->taken_ns[i] = INT64_MIN;
+    return mailbox->taken_ns != NULL;
 }
 
 static void mailbox_destroy(pw_mailbox *mailbox)
@@ -20,9 +20,10 @@ static void mailbox_destroy(pw_mailbox *mailbox)
     pw_pool_finish(&mailbox->entries);
 }
 
-/* An entry came at at_ns and leaves at taken_ns. True when it found the mailbox full. */
-static bool mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
+/* An entry came at at_ns and leaves at taken_ns. 1 when it found the mailbox full, PW_ERR_NOMEM. */
+static int mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
 {
+    if (!mailbox->taken_ns && !make_ring(mailbox)) return PW_ERR_NOMEM;
     bool was_full =
         mailbox->taken_ns[mailbox->next_taken] > at_ns; /* the one depth places before */
     mailbox->taken_ns[mailbox->next_taken] = taken_ns;
@@ -86,16 +87,18 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->scheduler.is_dynamic = settings->requeue_dynamic;
     firmware->scheduler.is_strict = settings->strict_priority;
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
-    for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) {
-        int code = mailbox_init(&firmware->mailboxes[i], (uint32_t)settings->mailbox_entries);
-        if (code < 0) return code;
-    }
+    for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++)
+        firmware->mailboxes[i].depth = (uint32_t)settings->mailbox_entries;
     return PW_OK;
 }
 
 void pw_firmware_destroy(pw_firmware *firmware)
 {
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++) mailbox_destroy(&firmware->mailboxes[i]);
+    for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++)
+        free(pw_firmware_channel(firmware, channel));
+    for (uint32_t page = 0; page < PW_CHANNEL_PAGES; page++) free(firmware->pages[page]);
+    pw_scheduler_destroy(&firmware->scheduler);
     free(firmware->reads);
     pw_calendar_finish(&firmware->r5);
     pw_transactions_destroy(&firmware->transactions);
@@ -103,14 +106,55 @@ void pw_firmware_destroy(pw_firmware *firmware)
 
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid)
 {
-    for (int page = 0; page < PW_CHANNEL_PAGES; page++)
-        if (firmware->page_pdid[page] == 0) {
-            firmware->page_pdid[page] = pdid;
-            for (uint32_t slot = FIRST_READ_CHANNEL; slot < PW_CHANNELS_PER_PAGE; slot++)
-                firmware->descriptors[(uint32_t)page * PW_CHANNELS_PER_PAGE + slot].done = 2;
-            return page;
-        }
+    for (uint32_t page = 0; page < PW_CHANNEL_PAGES; page++) {
+        if (firmware->page_pdid[page]) continue;
+        if (!firmware->pages[page])
+            firmware->pages[page] = calloc(PW_CHANNELS_PER_PAGE, sizeof *firmware->pages[page]);
+        if (!firmware->pages[page] ||
+            pw_scheduler_make_room(&firmware->scheduler, (page + 1) * PW_CHANNELS_PER_PAGE) < 0)
+            return PW_ERR_NOMEM;
+        firmware->page_pdid[page] = pdid;
+        return (int)page;
+    }
     return PW_ERR_FULL;
+}
+
+/* What stands in the channel's descriptor before its first transfer. */
+static pw_descriptor first_descriptor(uint32_t channel)
+{
+    bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
+    return (pw_descriptor){.done = is_read ? 2 : 0};
+}
+
+uint32_t pw_firmware_num_busy(const pw_firmware *firmware)
+{
+    uint32_t num_busy = 0;
+    for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++) {
+        const pw_virtual_channel *made = pw_firmware_channel(firmware, channel);
+        num_busy += made && made->transfer.active;
+    }
+    return num_busy;
+}
+
+pw_descriptor pw_firmware_descriptor(const pw_firmware *firmware, uint32_t channel)
+{
+    const pw_virtual_channel *made = pw_firmware_channel(firmware, channel);
+    if (made) return made->descriptor;
+    return firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE] ? first_descriptor(channel)
+                                                               : (pw_descriptor){0};
+}
+
+/* A channel that was never claimed: its number or PW_ERR_NOMEM, after which nothing may go on. */
+static int make_channel(pw_firmware *firmware, uint32_t channel)
+{
+    pw_virtual_channel *made = calloc(1, sizeof *made);
+    if (!made) {
+        firmware->lost_entry = true;
+        return PW_ERR_NOMEM;
+    }
+    made->descriptor = first_descriptor(channel);
+    firmware->pages[channel / PW_CHANNELS_PER_PAGE][channel % PW_CHANNELS_PER_PAGE] = made;
+    return (int)channel;
 }
 
 int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to)
@@ -121,8 +165,9 @@ int pw_r5_claim(pw_firmware *firmware, uint16_t pdid, uint32_t from, uint32_t to
         if (firmware->page_pdid[page] != pdid) continue;
         for (uint32_t slot = from; slot < to; slot++) {
             uint32_t channel = page * PW_CHANNELS_PER_PAGE + slot;
-            if (!firmware->transfers[channel].active && !firmware->user_states[channel])
-                return (int)channel;
+            const pw_virtual_channel *made = firmware->pages[page][slot];
+            if (!made) return make_channel(firmware, channel);
+            if (!made->transfer.active && !made->user_state) return (int)channel;
         }
         return PW_ERR_FULL;
     }
@@ -173,9 +218,10 @@ void pw_r5_pass(pw_firmware *firmware, bool has_entry, pw_time at_ns)
 
 void pw_r5_took(pw_firmware *firmware, enum pw_mailbox_idx mailbox, pw_time at_ns, pw_time taken_ns)
 {
-    bool was_full = mailbox_pass(&firmware->mailboxes[mailbox], at_ns, taken_ns);
-    if (!firmware->pumping)
-        firmware->counters->mailbox_full += was_full; /* else counted when it was kept */
+    int was_full = mailbox_pass(&firmware->mailboxes[mailbox], at_ns, taken_ns);
+    if (was_full < 0) firmware->lost_entry = true;
+    else if (!firmware->pumping)
+        firmware->counters->mailbox_full += (uint64_t)was_full; /* else counted when it was kept */
 }
 
 void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priority, pw_time at_ns,
@@ -189,9 +235,18 @@ void pw_r5_push(pw_firmware *firmware, enum pw_event_kind kind, uint16_t priorit
     pw_event_queue_push(firmware->events, &event);
 }
 
+void pw_actions_finish(pw_actions *actions)
+{
+    free(actions->list);
+    *actions = (pw_actions){0};
+}
+
 pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t channel, pw_time at_ns)
 {
-    pw_action *action = &actions->list[actions->num_actions++];
+    if (PW_ARRAY_MAKE_ROOM(actions->list, actions->num_actions, actions->capacity, 4) < 0)
+        actions->is_short = true;
+    pw_action *action =
+        actions->is_short ? &actions->lost : &actions->list[actions->num_actions++];
     action->kind = kind;
     action->channel = channel;
     action->code = 0;
@@ -208,7 +263,7 @@ void pw_r5_count_transfer(pw_firmware *firmware, const pw_transfer *transfer)
 
 void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_transfer *transfer)
 {
-    pw_transfer *own = &firmware->transfers[channel];
+    pw_transfer *own = pw_transfer_on(firmware, channel);
     *own = *transfer;
     own->active = true;
     firmware->num_active++;
@@ -220,7 +275,7 @@ void pw_r5_start_transfer(pw_firmware *firmware, uint32_t channel, const pw_tran
     own->queue = own->hint ? (uint8_t)(own->hint - PW_HINT_HIGH)
                            : (uint8_t)pw_scheduler_classify(&firmware->scheduler, own->num_bytes);
     if (!own->window_blocks) own->window_blocks = (uint8_t)firmware->settings->window_blocks;
-    pw_descriptor *descriptor = &firmware->descriptors[channel];
+    pw_descriptor *descriptor = &pw_firmware_channel(firmware, channel)->descriptor;
     descriptor->source_address = own->source_address;
     descriptor->destination_address = own->destination_address;
     descriptor->destination_address_notification = own->notification.address;
@@ -252,7 +307,7 @@ static bool notifies_at_end(const pw_firmware *firmware, uint32_t channel)
 void pw_r5_notify(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     if (notifies_at_end(firmware, channel)) return;
-    firmware->transfers[channel].notified = true;
+    pw_transfer_on(firmware, channel)->notified = true;
     pw_r5_act(actions, PW_ACTION_NOTIFY, channel,
               pw_r5_work(firmware, at_ns, firmware->costs->r5_completion_message_ns));
 }
@@ -271,7 +326,7 @@ static void set_open(pw_firmware *firmware, pw_transfer *transfer, bool open, pw
 
 void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     set_open(firmware, transfer, false, at_ns);
     pw_action *action =
         pw_r5_act(actions, transfer->error ? PW_ACTION_FAILED : PW_ACTION_DONE, channel, at_ns);
@@ -282,13 +337,13 @@ void pw_r5_finish(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
     if (transfer->num_unconfirmed) firmware->lookahead_full = false; /* given up */
     firmware->num_active--;
     bool is_read = channel % PW_CHANNELS_PER_PAGE >= FIRST_READ_CHANNEL;
-    firmware->descriptors[channel].done = is_read ? 2 : 1;
+    pw_firmware_channel(firmware, channel)->descriptor.done = is_read ? 2 : 1;
     if (is_read) pw_reads_channel_freed(firmware, channel, at_ns);
 }
 
 static void enqueue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     transfer->queued = true;
     pw_scheduler_enqueue(&firmware->scheduler, (enum pw_class)transfer->queue, channel);
     pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE,
@@ -297,7 +352,7 @@ static void enqueue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 
 void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     if (!transfer->hint) {
         uint64_t rest = transfer->num_bytes -
                         pw_block_offset((uint64_t)firmware->settings->block_bytes,
@@ -320,7 +375,7 @@ void pw_r5_requeue(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
 static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
     const pw_costs *costs = firmware->costs;
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     bool single = transfer->num_blocks == 1;
     pw_time id_ns =
         firmware->settings->ticket_queue ? costs->r5_queue_op_ns : costs->r5_id_search_ns;
@@ -328,6 +383,7 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
            transfer->outstanding < transfer->window_blocks) {
         pw_transaction *transaction = pw_transactions_claim(&firmware->transactions);
         if (!transaction) {
+            firmware->lost_entry |= firmware->transactions.num_free > 0;
             firmware->counters->table_full++;
             return false;
         }
@@ -358,8 +414,8 @@ static bool issue(pw_firmware *firmware, uint32_t channel, pw_actions *actions, 
 
 void pw_r5_admit(pw_firmware *firmware, uint32_t channel, pw_actions *actions, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[channel];
-    firmware->descriptors[channel].done =
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
+    pw_firmware_channel(firmware, channel)->descriptor.done =
         channel % PW_CHANNELS_PER_PAGE < FIRST_READ_CHANNEL ? 2 : 0;
     if (transfer->num_blocks == 0) {
         pw_r5_notify(firmware, channel, actions, at_ns);
@@ -401,8 +457,8 @@ static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *ac
     at_ns = pw_r5_work(firmware, at_ns,
                        in_word ? costs->r5_notice_transfer_ns : costs->r5_mailbox_notice_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_TRANSFER_NOTICED, channel,
-                 firmware->transfers[channel].num_bytes);
-    pw_r5_count_transfer(firmware, &firmware->transfers[channel]);
+                 pw_transfer_on(firmware, channel)->num_bytes);
+    pw_r5_count_transfer(firmware, pw_transfer_on(firmware, channel));
     pw_r5_admit(firmware, channel, actions, at_ns);
     if (!in_word) return;
     firmware->word_free_ns = at_ns;
@@ -427,7 +483,7 @@ static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
         return;
     }
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
-    pw_transfer *transfer = &firmware->transfers[channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, channel);
     transfer->queued = false;
     if (issue(firmware, channel, actions, at_ns)) return;
     transfer->queued = true;
@@ -495,7 +551,7 @@ void pw_firmware_handle(pw_firmware *firmware, const pw_event *event, pw_actions
     case PW_EVENT_READ_RETRY: pw_reads_retry(firmware, at_ns); return;
     case PW_EVENT_MAILBOX: pump(firmware, &firmware->mailboxes[subject], actions, at_ns); return;
     case PW_EVENT_CONFIRMED:
-        if (firmware->transfers[subject].awaits_confirmation)
+        if (pw_transfer_on(firmware, subject)->awaits_confirmation)
             pw_r5_finish(firmware, subject, actions, at_ns);
         return;
     case PW_EVENT_SCHEDULE: schedule(firmware, actions, at_ns); return;

@@ -29,7 +29,7 @@ typedef struct {
  * before it, in order, and loses nothing (flow control of the links). Only entries that cannot be
  * taken out at once are kept here; of the others it is known when the R5 took them. */
 typedef struct {
-    pw_time *taken_ns; /* ring of depth: when the last entries were taken out */
+    pw_time *taken_ns; /* ring of depth: when the last entries were taken out; NULL: none was */
     uint32_t depth, next_taken;
     pw_queue waiting; /* of pw_mailbox_entry */
     pw_pool entries;
@@ -69,6 +69,14 @@ typedef struct {
     pw_notification notification;
 } pw_transfer;
 
+/* What stands in the scratchpad page of a channel, and of its transfer. */
+typedef struct {
+    pw_transfer transfer;
+    pw_descriptor descriptor;
+    uint8_t user_state; /* not 0: a user has the channel, which is not claimed for others' transfers;
+                         * the rest is who opens them to know */
+} pw_virtual_channel;
+
 typedef struct {
     pw_transfer transfer; /* to be, without what a channel gives it */
     int32_t next;         /* FCFS buffer / free list */
@@ -91,11 +99,14 @@ typedef struct {
     pw_transfer transfer; /* DONE, FAILED: copy, since the channel may be reused */
 } pw_action;
 
-#define PW_ACTIONS_MAX 72
+/* Zero: none. */
 typedef struct {
-    pw_action list[PW_ACTIONS_MAX];
-    uint32_t num_actions;
+    pw_action *list;
+    uint32_t num_actions, capacity;
+    pw_action lost; /* written to without memory for one more */
+    bool is_short;  /* which has happened: nothing may go on */
 } pw_actions;
+void pw_actions_finish(pw_actions *actions);
 
 /* Error code of a transfer beside the NACK codes. */
 #define PW_UNRECOVERABLE 6
@@ -154,11 +165,7 @@ typedef struct {
     pw_calendar r5;
     pw_scheduler scheduler;
     pw_transactions transactions;
-    pw_descriptor descriptors[PW_NUM_CHANNELS];
-    pw_transfer transfers[PW_NUM_CHANNELS];
-    uint8_t
-        user_states[PW_NUM_CHANNELS];     /* not 0: a user has the channel, which is not claimed for
-                                             others' transfers; the rest is who opens them to know */
+    pw_virtual_channel **pages[PW_CHANNEL_PAGES]; /* channels that were claimed once; of a page taken */
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */
@@ -176,6 +183,22 @@ typedef struct {
     int32_t free_read, first_waiting, last_waiting;
 } pw_firmware;
 
+/* NULL: it was never claimed. */
+static inline pw_virtual_channel *pw_firmware_channel(const pw_firmware *firmware, uint32_t channel)
+{
+    pw_virtual_channel *const *page = firmware->pages[channel / PW_CHANNELS_PER_PAGE];
+    return page ? page[channel % PW_CHANNELS_PER_PAGE] : NULL;
+}
+/* The transfer on a channel that was claimed. */
+static inline pw_transfer *pw_transfer_on(const pw_firmware *firmware, uint32_t channel)
+{
+    return &pw_firmware_channel(firmware, channel)->transfer;
+}
+/* Channels with a transfer. */
+uint32_t pw_firmware_num_busy(const pw_firmware *firmware);
+/* Descriptor of a channel, claimed or not. */
+pw_descriptor pw_firmware_descriptor(const pw_firmware *firmware, uint32_t channel);
+
 int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_settings *settings,
                      const pw_receiver_rules *receiver, pw_counters *counters, pw_tallies *tallies,
                      pw_event_queue *events, pw_trace *trace);
@@ -187,13 +210,14 @@ static inline int64_t pw_firmware_timeout_ns(const pw_firmware *firmware, uint32
     if (settings->timeout_ns < 0 || !settings->timeout_is_auto) return settings->timeout_ns;
     return firmware->auto_timeout_ns(firmware->owner, peer);
 }
-/* Take a scratchpad page for a protection domain: its index, or PW_ERR_FULL. */
+/* Take a scratchpad page for a protection domain: its index, PW_ERR_FULL or PW_ERR_NOMEM. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
 /* Is it of a write that can be done: some bytes, its notification aligned, hint and window such? */
 bool pw_descriptor_is_valid(const pw_descriptor *descriptor);
 /* What it says, without a stream. */
 pw_transfer pw_transfer_of(const pw_descriptor *descriptor, uint32_t peer, uint16_t pdid);
-/* Claim a free write channel of the domain's page: its index, PW_ERR_FULL or PW_ERR_CONTEXT. */
+/* Claim a free write channel of the domain's page: its index, PW_ERR_FULL, PW_ERR_CONTEXT or
+ * PW_ERR_NOMEM. */
 int pw_firmware_claim_write(pw_firmware *firmware, uint16_t pdid);
 /* The id of a new write, by which source and destination know it. */
 uint32_t pw_firmware_new_stream(pw_firmware *firmware);

@@ -18,7 +18,7 @@ void pw_foreseen_overtake(pw_firmware *firmware, pw_transaction *transaction)
 {
     const pw_overtaken overtaken = {.identity = pw_answers_identity(firmware, transaction),
                                     .earliest_answer_ns = transaction->earliest_answer_ns,
-                                    .peer = firmware->transfers[transaction->channel].peer,
+                                    .peer = pw_transfer_on(firmware, transaction->channel)->peer,
                                     .id = transaction->id,
                                     .sequence = transaction->sequence};
     if (pw_transactions_note_overtaken(&firmware->transactions, &overtaken) < 0)
@@ -28,7 +28,7 @@ void pw_foreseen_overtake(pw_firmware *firmware, pw_transaction *transaction)
 
 bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
 {
-    const pw_transfer *transfer = &firmware->transfers[channel];
+    const pw_transfer *transfer = pw_transfer_on(firmware, channel);
     return firmware->num_active == 1 && !transfer->lookahead_off &&
            firmware->settings->lookahead_blocks > 0 &&
            firmware->transactions.num_free > PW_TRANSACTIONS / 2;
@@ -37,7 +37,7 @@ bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
 void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns)
 {
     firmware->counters->lookahead_blocks++;
-    uint32_t num_unconfirmed = ++firmware->transfers[transaction->channel].num_unconfirmed;
+    uint32_t num_unconfirmed = ++pw_transfer_on(firmware, transaction->channel)->num_unconfirmed;
     if (num_unconfirmed >= (uint32_t)firmware->settings->lookahead_blocks)
         firmware->lookahead_full = true;
     transaction->predicted = true;
@@ -50,7 +50,7 @@ void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_
 /* The answer to a block whose ACK was foreseen is here. True when that settles it. */
 static bool confirm(pw_firmware *firmware, pw_transaction *transaction, bool is_ack, pw_time at_ns)
 {
-    pw_transfer *transfer = &firmware->transfers[transaction->channel];
+    pw_transfer *transfer = pw_transfer_on(firmware, transaction->channel);
     bool handled = transaction->state == PW_TRANSACTION_ACKED;
     transfer->num_unconfirmed--;
     if (2 * transfer->num_unconfirmed <= (uint32_t)firmware->settings->lookahead_blocks)
@@ -167,8 +167,8 @@ void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t strea
     pw_transactions *table = &firmware->transactions;
     uint16_t next;
     for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = next) {
-        pw_transaction *transaction = &table->entries[slot];
-        const pw_transfer *transfer = &firmware->transfers[transaction->channel];
+        pw_transaction *transaction = table->entries[slot];
+        const pw_transfer *transfer = pw_transfer_on(firmware, transaction->channel);
         next = transaction->after;
         bool is_earlier = transaction->awaits_err && transaction->earliest_answer_ns < err_ns;
         if (!is_earlier || transfer->stream != stream || transfer->peer != peer) continue;
@@ -224,7 +224,7 @@ void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
                        !(transaction->nack_seen && firmware->settings->nack_cancels_timer);
     transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = PW_NEVER;
-    bool comes_again = answer->is_behind || firmware->transfers[transaction->channel].paused;
+    bool comes_again = answer->is_behind || pw_transfer_on(firmware, transaction->channel)->paused;
     if (timer_helps) pw_timeout_decide(firmware, transaction, answer->identity);
     else if (!comes_again)
         pw_r5_push(firmware, PW_EVENT_HOPELESS, PRIORITY_TIMEOUT, answer->at_ns, subject,

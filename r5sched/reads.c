@@ -129,7 +129,7 @@ static bool hand_over(pw_firmware *firmware, uint32_t channel, pw_time at_ns)
     int32_t read = take_waiting(firmware, firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);
     if (read < 0) return false;
     /* What the network still keeps of the transfer that was there must not pass for its own. */
-    firmware->transfers[channel] = (pw_transfer){.active = true, .peer = PW_NO_PEER};
+    *pw_transfer_on(firmware, channel) = (pw_transfer){.active = true, .peer = PW_NO_PEER};
     pw_r5_push(firmware, PW_EVENT_READ_HANDED, PRIORITY_READS, at_ns, (uint64_t)read, channel);
     return true;
 }
@@ -148,9 +148,10 @@ static bool at_rest(const pw_firmware *firmware)
     if (pw_event_queue_length(firmware->events) ||
         firmware->transactions.earliest_answer_ns != PW_NEVER)
         return false;
-    for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++)
-        if (firmware->transfers[channel].active && firmware->transfers[channel].num_unconfirmed)
-            return false;
+    for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++) {
+        const pw_virtual_channel *made = pw_firmware_channel(firmware, channel);
+        if (made && made->transfer.active && made->transfer.num_unconfirmed) return false;
+    }
     return true;
 }
 

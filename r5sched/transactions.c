@@ -11,16 +11,32 @@ void pw_transactions_init(pw_transactions *table, bool ticket_queue)
                                .num_free = PW_TRANSACTIONS,
                                .first_unanswered = PW_NO_TRANSACTION,
                                .earliest_answer_ns = PW_NEVER};
-    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
-        table->tickets[i] = table->entries[i].id = (uint16_t)i;
-        table->entries[i].deadline_ns = PW_NEVER;
-    }
 }
 
 void pw_transactions_destroy(pw_transactions *table)
 {
     free(table->overtaken);
+    free(table->entries);
+    free(table->tickets);
+    pw_pool_finish(&table->pool);
     table->overtaken = NULL;
+    table->entries = NULL;
+    table->tickets = NULL;
+}
+
+static int make_tables(pw_transactions *table)
+{
+    pw_transaction **entries = calloc(PW_TRANSACTIONS, sizeof *entries);
+    uint16_t *tickets = malloc(PW_TRANSACTIONS * sizeof *tickets);
+    if (!entries || !tickets) {
+        free(entries);
+        free(tickets);
+        return PW_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) tickets[i] = (uint16_t)i;
+    table->entries = entries;
+    table->tickets = tickets;
+    return PW_OK;
 }
 
 static uint16_t take_id(pw_transactions *table)
@@ -31,16 +47,18 @@ static uint16_t take_id(pw_transactions *table)
         return id;
     }
     uint32_t slot = 0;
-    while (table->entries[slot].state != PW_TRANSACTION_FREE) slot++;
-    return table->entries[slot].id;
+    while (table->entries[slot]) slot++;
+    return table->tickets[slot];
 }
 
 pw_transaction *pw_transactions_claim(pw_transactions *table)
 {
-    if (table->num_free == 0) return NULL;
+    if (table->num_free == 0 || (!table->entries && make_tables(table) < 0)) return NULL;
+    pw_transaction *transaction = pw_pool_take(&table->pool, sizeof *transaction);
+    if (!transaction) return NULL;
     uint16_t id = take_id(table);
     table->num_free--;
-    pw_transaction *transaction = &table->entries[id & SLOT_MASK];
+    table->entries[id & SLOT_MASK] = transaction;
     *transaction = (pw_transaction){
         .id = id,
         .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next,
@@ -55,17 +73,20 @@ void pw_transactions_release(pw_transactions *table, pw_transaction *transaction
     pw_transactions_disarm(table, transaction);
     pw_transactions_answered(table, transaction);
     transaction->state = PW_TRANSACTION_FREE;
+    uint32_t slot = transaction->id & SLOT_MASK;
+    uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
     transaction->id =
         (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK); /* of the next holder */
-    uint32_t tail = (table->next_ticket + table->num_free) & SLOT_MASK;
-    if (table->ticket_queue) table->tickets[tail] = transaction->id;
+    table->tickets[table->ticket_queue ? tail : slot] = transaction->id;
     table->num_free++;
+    table->entries[slot] = NULL;
+    pw_pool_give(&table->pool, transaction);
 }
 
 pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id)
 {
-    pw_transaction *transaction = &table->entries[id & SLOT_MASK];
-    return transaction->state != PW_TRANSACTION_FREE && transaction->id == id ? transaction : NULL;
+    pw_transaction *transaction = pw_transactions_at(table, id & SLOT_MASK);
+    return transaction && transaction->id == id ? transaction : NULL;
 }
 
 void pw_transactions_disarm(pw_transactions *table, pw_transaction *transaction)
@@ -91,7 +112,7 @@ void pw_transactions_await(pw_transactions *table, pw_transaction *transaction,
     transaction->earliest_answer_ns = earliest_answer_ns;
     transaction->before = PW_NO_TRANSACTION;
     transaction->after = table->first_unanswered;
-    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after].before = slot;
+    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after]->before = slot;
     table->first_unanswered = slot;
     if (earliest_answer_ns < table->earliest_answer_ns)
         table->earliest_answer_ns = earliest_answer_ns;
@@ -101,9 +122,9 @@ static void find_earliest(pw_transactions *table)
 {
     pw_time earliest_ns = PW_NEVER;
     for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION;
-         slot = table->entries[slot].after)
-        if (table->entries[slot].earliest_answer_ns < earliest_ns)
-            earliest_ns = table->entries[slot].earliest_answer_ns;
+         slot = table->entries[slot]->after)
+        if (table->entries[slot]->earliest_answer_ns < earliest_ns)
+            earliest_ns = table->entries[slot]->earliest_answer_ns;
     for (uint32_t i = 0; i < table->num_overtaken; i++)
         if (table->overtaken[i].earliest_answer_ns < earliest_ns)
             earliest_ns = table->overtaken[i].earliest_answer_ns;
@@ -115,10 +136,10 @@ void pw_transactions_answered(pw_transactions *table, pw_transaction *transactio
     if (!transaction->unanswered) return;
     transaction->unanswered = transaction->awaits_err = false;
     if (transaction->before != PW_NO_TRANSACTION)
-        table->entries[transaction->before].after = transaction->after;
+        table->entries[transaction->before]->after = transaction->after;
     else table->first_unanswered = transaction->after;
     if (transaction->after != PW_NO_TRANSACTION)
-        table->entries[transaction->after].before = transaction->before;
+        table->entries[transaction->after]->before = transaction->before;
     if (transaction->earliest_answer_ns == table->earliest_answer_ns) find_earliest(table);
 }
 

@@ -4,6 +4,7 @@
  * thread-safe. */
 #ifndef PW_R5SCHED_TRANSACTIONS_H
 #define PW_R5SCHED_TRANSACTIONS_H
+#include "native/pool.h"
 #include "r5sched/protocol.h"
 
 #define PW_NO_TRANSACTION 0xffffu
@@ -14,6 +15,7 @@
 #define PW_ATTEMPTS_MAX (2 * (PW_SEQUENCE_MASK + 1))
 
 typedef struct {
+    pw_link link; /* free: in the pool */
     uint16_t id;
     uint16_t sequence;
     uint8_t state;          /* enum pw_transaction_state */
@@ -52,8 +54,9 @@ typedef struct {
 } pw_overtaken;
 
 typedef struct {
-    pw_transaction entries[PW_TRANSACTIONS];
-    uint16_t tickets[PW_TRANSACTIONS];
+    pw_transaction **entries; /* of PW_TRANSACTIONS, NULL: a free one; made at the first claim */
+    uint16_t *tickets;        /* as many ids; without the ticket queue: that of each entry's next holder */
+    pw_pool pool;
     bool ticket_queue; /* false: a free id is searched for from the start of the table */
     uint32_t next_ticket, num_free;
     uint32_t num_armed; /* with a deadline */
@@ -66,8 +69,14 @@ typedef struct {
 
 void pw_transactions_init(pw_transactions *table, bool ticket_queue);
 void pw_transactions_destroy(pw_transactions *table);
-/* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending. */
+/* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending, or without
+ * memory. */
 pw_transaction *pw_transactions_claim(pw_transactions *table);
+/* The pending entry in a slot below PW_TRANSACTIONS; NULL: it is free. */
+static inline pw_transaction *pw_transactions_at(const pw_transactions *table, uint32_t slot)
+{
+    return table->entries ? table->entries[slot] : NULL;
+}
 /* Return the ticket; the timer stops. */
 void pw_transactions_release(pw_transactions *table, pw_transaction *transaction);
 /* The entry of an id, or NULL when that id is not pending (a late answer). */
