@@ -15,8 +15,8 @@ typedef struct {
 
 /* Zero: nothing is booked. */
 typedef struct {
-    int64_t floor_ns;  /* nothing is booked before this */
-    int64_t booked_ns; /* sum of all bookings */
+    int64_t floor_ns;       /* nothing is booked before this */
+    int64_t booked_ns;      /* sum of all bookings */
     pw_busy_interval *busy; /* ring of `capacity`, sorted by time */
     uint32_t capacity;      /* a power of two, or 0 */
     uint32_t head, num_busy;

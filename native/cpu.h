@@ -34,7 +34,7 @@ typedef struct {
 } pw_cpu_instant;
 
 typedef struct {
-    pw_time interrupt_ns;                 /* an interrupt takes this long */
+    pw_time interrupt_ns; /* an interrupt takes this long */
     pw_time *busy; /* ring of PW_CPU_INTERRUPTS_KEPT: when the latest interrupts begin, ascending;
                     * NULL: none yet */
     uint32_t first_busy, num_busy;

@@ -14,7 +14,7 @@
 
 #define MILLION 1000000u
 #define LRU 0u /* entry 0 is the sentinel of the LRU ring: older = the newest page */
-#define ENTRIES_MIN 64u
+#define ENTRIES_MIN 16u
 #define ENTRIES_MAX (1u << 30)
 
 struct entry {

@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     pw_fifo_rings *rings; /* NULL: nothing was pushed yet */
     uint32_t depth;       /* usable part, <= PW_NI_FIFO_DEPTH */
-    uint32_t remembers;                /* blocks whose last entry it knows: 1 or 2 */
+    uint32_t remembers;   /* blocks whose last entry it knows: 1 or 2 */
     uint32_t head, num_entries, num_read;
     uint32_t next_seen;
     pw_time latest_ns; /* of all that were seen */

@@ -10,7 +10,7 @@ static uint32_t bucket_of(uint16_t pdid, uint64_t number)
 pw_leaf *pw_page_leaves_find(const pw_page_leaves *leaves, uint16_t pdid, uint64_t page)
 {
     uint64_t number = page >> PW_LEAF_SHIFT;
-    pw_leaf *leaf = leaves->buckets[bucket_of(pdid, number)];
+    pw_leaf *leaf = leaves->buckets ? leaves->buckets[bucket_of(pdid, number)] : NULL;
     while (leaf && (leaf->number != number || leaf->pdid != pdid)) leaf = leaf->next_in_bucket;
     return leaf;
 }
@@ -19,7 +19,9 @@ pw_leaf *pw_page_leaves_make(pw_page_leaves *leaves, uint16_t pdid, uint64_t pag
                              size_t leaf_bytes)
 {
     pw_leaf *leaf = pw_page_leaves_find(leaves, pdid, page);
-    if (leaf || !(leaf = calloc(1, leaf_bytes))) return leaf;
+    if (leaf) return leaf;
+    if (!leaves->buckets) leaves->buckets = calloc(PW_LEAF_BUCKETS, sizeof leaf);
+    if (!leaves->buckets || !(leaf = calloc(1, leaf_bytes))) return NULL;
     leaf->number = page >> PW_LEAF_SHIFT;
     leaf->pdid = pdid;
     pw_leaf **bucket = &leaves->buckets[bucket_of(pdid, leaf->number)];
@@ -37,5 +39,6 @@ void pw_page_leaves_clear(pw_page_leaves *leaves)
         next = leaf->next;
         free(leaf);
     }
+    free(leaves->buckets);
     *leaves = (pw_page_leaves){0};
 }

@@ -18,7 +18,7 @@ typedef struct pw_leaf {
 
 /* Zero is an empty one. */
 typedef struct {
-    pw_leaf *buckets[PW_LEAF_BUCKETS];
+    pw_leaf **buckets; /* PW_LEAF_BUCKETS; NULL: there is no leaf yet */
     pw_leaf *first, *last;
 } pw_page_leaves;
 

@@ -13,7 +13,7 @@ typedef struct {
 
 typedef struct {
     pw_peer **slots;
-    pw_peer *latest; /* that was made or asked for by `make` */
+    pw_peer *latest;    /* that was made or asked for by `make` */
     uint32_t num_slots; /* a power of two, or 0 */
     uint32_t num_items;
 } pw_peers;

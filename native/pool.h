@@ -81,8 +81,7 @@ static inline void *pw_pool_take(pw_pool *pool, size_t item_bytes)
         if (!chunk) return NULL;
         chunk->num_items = num_items;
         pw_link_push(&pool->chunks, chunk);
-        for (size_t i = num_items; i-- > 0;)
-            pw_pool_give(pool, pw_pool_item(chunk, i, item_bytes));
+        for (size_t i = num_items; i-- > 0;) pw_pool_give(pool, pw_pool_item(chunk, i, item_bytes));
     }
     return pw_link_pop(&pool->free_list);
 }

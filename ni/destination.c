@@ -37,8 +37,8 @@ static void answer_send(pw_ni *ni, const pw_block_frame *block, pw_time sent_ns,
         if (out.kind == PW_FRAME_NO_ANSWER) return; /* said when the copy is answered */
         out.flags |= PW_FLAG_COPY;
     }
-    pw_control_frame frame =
-        pw_control_of_block(block, out.kind, out.flags, out.at_ns + pw_ni_path(ni, peer)->latency_ns);
+    pw_control_frame frame = pw_control_of_block(block, out.kind, out.flags,
+                                                 out.at_ns + pw_ni_path(ni, peer)->latency_ns);
     frame.code = out.code;
     frame.argument0 = (uint64_t)out.err_ns;
     frame.argument1 = (uint64_t)sent_ns;
@@ -394,12 +394,13 @@ static pw_verdict tell_missed(pw_ni *ni, const pw_passage *way)
     const pw_block_frame *block = way->arrival.block;
     if (!way->arrival.whole) return (pw_verdict){PW_VERDICT_NO_ANSWER, 0};
     pw_time ready_ns = pw_later(way->ready_ns, way->arrival.end_ns);
-    answer_send(ni, block, way->arrival.sent_ns,
-                (pw_reply){.kind = PW_FRAME_NACK,
-                           .code = PW_NACK_MISSED,
-                           .part = PW_BLOCK_PACKETS,
-                           .err_ns = ready_ns + pw_ni_path(ni, block->header.source_node)->latency_ns,
-                           .at_ns = way->arrival.end_ns});
+    answer_send(
+        ni, block, way->arrival.sent_ns,
+        (pw_reply){.kind = PW_FRAME_NACK,
+                   .code = PW_NACK_MISSED,
+                   .part = PW_BLOCK_PACKETS,
+                   .err_ns = ready_ns + pw_ni_path(ni, block->header.source_node)->latency_ns,
+                   .at_ns = way->arrival.end_ns});
     return (pw_verdict){PW_VERDICT_ANSWERED, 0};
 }
 

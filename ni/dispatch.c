@@ -155,8 +155,7 @@ static void losses_note(pw_ni *ni, uint32_t peer)
 {
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) {
         const pw_transaction *transaction = pw_transactions_at(&ni->firmware.transactions, i);
-        if (transaction &&
-            pw_transfer_on(&ni->firmware, transaction->channel)->peer == peer)
+        if (transaction && pw_transfer_on(&ni->firmware, transaction->channel)->peer == peer)
             lose_answers(ni, transaction);
     }
     pw_transactions *table = &ni->firmware.transactions;

@@ -77,7 +77,8 @@ void pw_bounds_announce(pw_ni *ni)
         pw_time at_ns =
             floor_ns < PW_FRAME_TIME_MAX - latency_ns ? floor_ns + latency_ns : PW_FRAME_TIME_MAX;
         if (!is_over && at_ns < wanted.need_ns) bounds->wanted[num_kept++] = wanted;
-        else if (!is_over) send_bound(ni, transfer, at_ns); /* until the destination asks for more */
+        else if (!is_over)
+            send_bound(ni, transfer, at_ns); /* until the destination asks for more */
     }
     bounds->num_wanted = num_kept;
 }

@@ -66,7 +66,8 @@ bool pw_network_delay(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uin
     if (!*held_ns) return false;
     *first_ns += *held_ns;
     *last_ns += *held_ns;
-    if (*last_ns + pw_ni_path(ni, peer)->latency_ns <= pw_firmware_deadline(&ni->firmware, transaction))
+    if (*last_ns + pw_ni_path(ni, peer)->latency_ns <=
+        pw_firmware_deadline(&ni->firmware, transaction))
         return false;
     transaction->spoiled = true;
     return true;

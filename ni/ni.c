@@ -3,7 +3,7 @@
 #include "ni/state.h"
 #include <stdlib.h>
 
-#define FIRST_EVENTS 16     /* that the queue has room for at first */
+#define FIRST_EVENTS 16       /* that the queue has room for at first */
 #define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
 
 static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, uint32_t peer)
@@ -67,8 +67,7 @@ static pw_time timeout_of(void *ni, uint32_t peer) { return pw_ni_path(ni, peer)
 static void forget_paths(pw_ni *ni)
 {
     for (uint32_t i = 0; i < ni->paths.num_slots; i++)
-        if (ni->paths.slots[i])
-            pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i])->link);
+        if (ni->paths.slots[i]) pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i])->link);
     pw_calendar_finish(&ni->no_path.link);
     pw_peers_clear(&ni->paths);
 }

@@ -151,7 +151,7 @@ struct pw_ni {
     pw_occupancy kept;  /* blocks whose pages are not there yet */
     pw_calendar copier; /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
-    uint64_t packet_bytes; /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
+    uint64_t packet_bytes;  /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
     pw_peers paths;         /* of pw_path */
     uint32_t machine_nodes; /* see pw_ni_set_machine_nodes */
     pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
@@ -159,8 +159,8 @@ struct pw_ni {
                                                     * page is taken */
     pw_grant_frame grants[PW_GRANTS_KEPT]; /* last one of a stream, by hash: hints, nothing is lost
                                               with them */
-    pw_inbound **inbounds;         /* buckets of chains */
-    uint32_t num_inbound_buckets; /* a power of two, or 0 */
+    pw_inbound **inbounds;                 /* buckets of chains */
+    uint32_t num_inbound_buckets;          /* a power of two, or 0 */
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
     pw_peers senders; /* of struct pw_sender: who has written something */

@@ -204,7 +204,8 @@ static uint8_t state_of(const pw_ni *ni, uint32_t channel)
 static bool is_at_rest(const pw_ni *ni, uint32_t channel)
 {
     uint8_t state = state_of(ni, channel);
-    return state != CLOSED && !(state == TRIGGERED && pw_transfer_on(&ni->firmware, channel)->active);
+    return state != CLOSED &&
+           !(state == TRIGGERED && pw_transfer_on(&ni->firmware, channel)->active);
 }
 
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid)

@@ -97,9 +97,9 @@ struct pw_node {
     pw_call_counts calls;
     pw_node_trace trace;
     pw_frame_pool frames;
-    pw_calendar library; /* what its progress thread does: see message_way.h */
-    void *way_state;     /* of strategy->way; NULL: not made */
-    pw_program_regions regions;
+    pw_calendar library;         /* what its progress thread does: see message_way.h */
+    void *way_state;             /* of strategy->way; NULL: not made */
+    pw_program_regions *regions; /* NULL: none was entered */
 };
 
 /* Does something with the node locked, also for a thread that has locked it already. */

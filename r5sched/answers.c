@@ -32,7 +32,8 @@ void pw_answers_release(pw_firmware *firmware, pw_transaction *transaction, pw_t
 
 uint64_t pw_answers_identity(const pw_firmware *firmware, const pw_transaction *transaction)
 {
-    return pw_identity(pw_transfer_on(firmware, transaction->channel)->stream, transaction->block_idx);
+    return pw_identity(pw_transfer_on(firmware, transaction->channel)->stream,
+                       transaction->block_idx);
 }
 
 pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint64_t identity)

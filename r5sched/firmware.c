@@ -245,8 +245,7 @@ pw_action *pw_r5_act(pw_actions *actions, enum pw_action_kind kind, uint32_t cha
 {
     if (PW_ARRAY_MAKE_ROOM(actions->list, actions->num_actions, actions->capacity, 4) < 0)
         actions->is_short = true;
-    pw_action *action =
-        actions->is_short ? &actions->lost : &actions->list[actions->num_actions++];
+    pw_action *action = actions->is_short ? &actions->lost : &actions->list[actions->num_actions++];
     action->kind = kind;
     action->channel = channel;
     action->code = 0;

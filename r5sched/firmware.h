@@ -73,8 +73,8 @@ typedef struct {
 typedef struct {
     pw_transfer transfer;
     pw_descriptor descriptor;
-    uint8_t user_state; /* not 0: a user has the channel, which is not claimed for others' transfers;
-                         * the rest is who opens them to know */
+    uint8_t user_state; /* not 0: a user has the channel, which is not claimed for others'
+                         * transfers; the rest is who opens them to know */
 } pw_virtual_channel;
 
 typedef struct {
@@ -165,7 +165,8 @@ typedef struct {
     pw_calendar r5;
     pw_scheduler scheduler;
     pw_transactions transactions;
-    pw_virtual_channel **pages[PW_CHANNEL_PAGES]; /* channels that were claimed once; of a page taken */
+    pw_virtual_channel *
+        *pages[PW_CHANNEL_PAGES];         /* channels that were claimed once; of a page taken */
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */

@@ -10,8 +10,8 @@ int pw_scheduler_make_room(pw_scheduler *scheduler, uint32_t num_channels)
     for (int queue = 0; queue < PW_NUM_CLASSES; queue++) {
         uint16_t *ring = rings + (size_t)queue * num_channels;
         for (uint32_t i = 0; i < scheduler->length[queue]; i++)
-            ring[i] = scheduler->channels[queue][(scheduler->head[queue] + i) %
-                                                 scheduler->num_channels];
+            ring[i] =
+                scheduler->channels[queue][(scheduler->head[queue] + i) % scheduler->num_channels];
         scheduler->channels[queue] = ring;
         scheduler->head[queue] = 0;
     }
@@ -62,7 +62,8 @@ int pw_scheduler_dequeue(pw_scheduler *scheduler, uint32_t *channel)
 
 void pw_scheduler_put_back(pw_scheduler *scheduler, enum pw_class queue, uint32_t channel)
 {
-    scheduler->head[queue] = (scheduler->head[queue] + scheduler->num_channels - 1) % scheduler->num_channels;
+    scheduler->head[queue] =
+        (scheduler->head[queue] + scheduler->num_channels - 1) % scheduler->num_channels;
     scheduler->channels[queue][scheduler->head[queue]] = (uint16_t)channel;
     scheduler->length[queue]++;
     scheduler->num_queued++;
@@ -72,9 +73,12 @@ void pw_scheduler_remove(pw_scheduler *scheduler, enum pw_class queue, uint32_t 
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < scheduler->length[queue]; i++) {
-        uint16_t other = scheduler->channels[queue][(scheduler->head[queue] + i) % scheduler->num_channels];
+        uint16_t other =
+            scheduler->channels[queue][(scheduler->head[queue] + i) % scheduler->num_channels];
         if (other != channel)
-            scheduler->channels[queue][(scheduler->head[queue] + kept++) % scheduler->num_channels] = other;
+            scheduler
+                ->channels[queue][(scheduler->head[queue] + kept++) % scheduler->num_channels] =
+                other;
     }
     scheduler->num_queued -= scheduler->length[queue] - kept;
     scheduler->length[queue] = kept;

@@ -55,7 +55,7 @@ typedef struct {
 
 typedef struct {
     pw_transaction **entries; /* of PW_TRANSACTIONS, NULL: a free one; made at the first claim */
-    uint16_t *tickets;        /* as many ids; without the ticket queue: that of each entry's next holder */
+    uint16_t *tickets; /* as many ids; without the ticket queue: that of each entry's next holder */
     pw_pool pool;
     bool ticket_queue; /* false: a free id is searched for from the start of the table */
     uint32_t next_ticket, num_free;
@@ -77,7 +77,7 @@ static inline pw_transaction *pw_transactions_at(const pw_transactions *table, u
 {
     return table->entries ? table->entries[slot] : NULL;
 }
-/* Return the ticket; the timer stops. */
+/* Return the ticket; the timer stops. The entry's id is that of its next holder then. */
 void pw_transactions_release(pw_transactions *table, pw_transaction *transaction);
 /* The entry of an id, or NULL when that id is not pending (a late answer). */
 pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id);

@@ -81,7 +81,7 @@ void pw_node_read_sums(const pw_node *node, bool is_mark, pw_region_sums *out)
  * their sums: peaks and what the clock takes back come out right. */
 static void settle(pw_node *node, bool is_mark)
 {
-    pw_program_regions *regions = &node->regions;
+    pw_program_regions *regions = node->regions;
     pw_region_sums now;
     pw_node_read_sums(node, is_mark, &now);
     uint64_t *sums = (uint64_t *)(void *)&regions->rows[current(regions)]->sums;
@@ -106,9 +106,16 @@ static int no_memory(pw_node *node)
     return pw_node_fail(node, PW_ERR_NOMEM, "no memory for the figures of another region");
 }
 
+static pw_program_regions *make_regions(pw_node *node)
+{
+    if (!node->regions) node->regions = calloc(1, sizeof *node->regions);
+    return node->regions;
+}
+
 static int64_t enter(pw_node *node, const char *name, uint64_t name_bytes)
 {
-    pw_program_regions *regions = &node->regions;
+    pw_program_regions *regions = make_regions(node);
+    if (!regions) return no_memory(node);
     const uint64_t thread = (uint64_t)pthread_self();
     if (!is_name(name, name_bytes))
         return pw_node_fail(node, PW_ERR_INVALID,
@@ -140,7 +147,7 @@ static int64_t enter(pw_node *node, const char *name, uint64_t name_bytes)
 
 static void trace_open(pw_node *node, uint32_t idx)
 {
-    const pw_open_region *open = &node->regions.open[idx];
+    const pw_open_region *open = &node->regions->open[idx];
     if (!node->trace.trace) return;
     pw_trace_detail(node->trace.trace, open->entered_ns, PW_TRACE_REGION, idx,
                     (uint64_t)(node->clock.now_ns - open->entered_ns), open->row);
@@ -149,7 +156,7 @@ static void trace_open(pw_node *node, uint32_t idx)
 /* From now on only the outer `depth` ones are open. */
 static void close_to(pw_node *node, uint32_t depth)
 {
-    pw_program_regions *regions = &node->regions;
+    pw_program_regions *regions = node->regions;
     pw_clock_enter(&node->clock, false);
     settle(node, true);
     while (regions->depth > depth) {
@@ -166,8 +173,8 @@ static bool is_mine(const pw_program_regions *regions)
 
 static void leave(pw_node *node, int64_t number)
 {
-    const pw_program_regions *regions = &node->regions;
-    if (number <= 0 || number > regions->last_number || !is_mine(regions)) return;
+    const pw_program_regions *regions = node->regions;
+    if (!regions || number <= 0 || number > regions->last_number || !is_mine(regions)) return;
     uint32_t depth = regions->depth;
     if (depth > PW_REGION_DEPTH_MAX) {
         if (number > regions->open[PW_REGION_DEPTH_MAX - 1].number) {
@@ -190,7 +197,8 @@ static bool has_name(const pw_region_row *row, const char *name, size_t name_byt
 
 static bool leave_named(pw_node *node, const char *name, size_t name_bytes)
 {
-    pw_program_regions *regions = &node->regions;
+    pw_program_regions *regions = make_regions(node);
+    if (!regions) return false;
     uint32_t depth = regions->depth;
     if (depth && !is_mine(regions)) {
         regions->faults.of_other_threads++;
@@ -230,19 +238,19 @@ int pw_node_region_leave_named(pw_node *node, const char *name, uint64_t name_by
 
 uint32_t pw_node_num_regions(const pw_node *node)
 {
-    const pw_program_regions *regions = &node->regions;
-    return regions->num_rows + (regions->rows[MORE_REGIONS] != NULL);
+    const pw_program_regions *regions = node->regions;
+    return regions ? regions->num_rows + (regions->rows[MORE_REGIONS] != NULL) : 0;
 }
 
 void pw_node_regions_settle(pw_node *node)
 {
-    if (node->regions.num_rows) settle(node, false);
+    if (pw_node_num_regions(node)) settle(node, false);
 }
 
 const char *pw_node_region_read(const pw_node *node, uint32_t idx, uint64_t *entries,
                                 pw_region_sums *out)
 {
-    const pw_program_regions *regions = &node->regions;
+    const pw_program_regions *regions = node->regions;
     if (idx >= pw_node_num_regions(node)) return NULL;
     const pw_region_row *row = regions->rows[idx < regions->num_rows ? idx : MORE_REGIONS];
     *entries = row->entries;
@@ -250,12 +258,16 @@ const char *pw_node_region_read(const pw_node *node, uint32_t idx, uint64_t *ent
     return row->path;
 }
 
-pw_region_faults pw_node_region_faults(const pw_node *node) { return node->regions.faults; }
+pw_region_faults pw_node_region_faults(const pw_node *node)
+{
+    return node->regions ? node->regions->faults : (pw_region_faults){0};
+}
 
 void pw_node_regions_trace(pw_node *node)
 {
-    const pw_program_regions *regions = &node->regions;
+    const pw_program_regions *regions = node->regions;
     pw_trace *trace = node->trace.trace;
+    if (!regions) return;
     for (uint32_t i = regions->depth; i-- > 0;)
         if (i < PW_REGION_DEPTH_MAX) trace_open(node, i);
     for (uint32_t i = 1; i < PW_REGIONS_MAX; i++) {
@@ -271,5 +283,6 @@ void pw_node_regions_trace(pw_node *node)
 
 void pw_node_regions_finish(pw_node *node)
 {
-    for (uint32_t i = 0; i < PW_REGIONS_MAX; i++) free(node->regions.rows[i]);
+    for (uint32_t i = 0; node->regions && i < PW_REGIONS_MAX; i++) free(node->regions->rows[i]);
+    free(node->regions);
 }

@@ -68,7 +68,7 @@ typedef struct {
     uint32_t row;
 } pw_open_region;
 
-/* Of a node. Zeroed: none was entered. */
+/* Of a node, made when the first is entered. */
 typedef struct {
     pw_region_row *rows[PW_REGIONS_MAX]; /* the last place: those that have none of their own */
     uint32_t num_rows;

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_FRAMES 4u /* of the first slab of the pool's own; each further one has twice as many */
+#define FIRST_FRAMES \
+    4u /* of the first slab of the pool's own; each further one has twice as many */
 #define SLAB_FRAMES_MAX 64u
 #define ALIGNMENT 64u
 

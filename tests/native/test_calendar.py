@@ -58,7 +58,9 @@ def new_calendar():
 
 
 def intervals(calendar) -> list[tuple[int, int]]:
-    busy = [calendar.busy[(calendar.head + i) % calendar.capacity] for i in range(calendar.num_busy)]
+    busy = [
+        calendar.busy[(calendar.head + i) % calendar.capacity] for i in range(calendar.num_busy)
+    ]
     return [(interval.start_ns, interval.end_ns) for interval in busy]
 
 
