@@ -55,23 +55,26 @@ static void transactions(bool ticket_queue)
         assert(table.num_free == PW_TRANSACTIONS - num_pending);
         assert(table.num_armed == num_listed);
     }
+    pw_transactions_destroy(&table);
 }
 
 static void scheduler(void)
 {
     static pw_scheduler scheduler = {.high_limit_bytes = 16384, .medium_limit_bytes = 524288};
     static uint32_t queue[PW_NUM_CLASSES][PW_NUM_CHANNELS], length[PW_NUM_CLASSES];
-    uint32_t channel;
+    uint32_t channel, num_channels = 0;
     assert(pw_scheduler_classify(&scheduler, 16384) == PW_CLASS_HIGH);
     assert(pw_scheduler_classify(&scheduler, 16385) == PW_CLASS_MEDIUM);
     assert(pw_scheduler_classify(&scheduler, 524289) == PW_CLASS_LOW);
     for (int step = 0; step < 50000; step++) {
+        if (step % 3000 == 0 && num_channels < PW_NUM_CHANNELS) /* what is queued stays so */
+            assert(pw_scheduler_make_room(&scheduler, num_channels += 64) == PW_OK);
         uint32_t class_ = draw(PW_NUM_CLASSES), choice = draw(4), *q = queue[class_],
                  *n = &length[class_];
-        if (choice == 0 && *n < PW_NUM_CHANNELS) {
+        if (choice == 0 && *n < num_channels) {
             pw_scheduler_enqueue(&scheduler, (enum pw_class)class_,
                                  q[(*n)++] = (uint32_t)step % PW_NUM_CHANNELS);
-        } else if (choice == 1 && *n < PW_NUM_CHANNELS) {
+        } else if (choice == 1 && *n < num_channels) {
             memmove(q + 1, q, (*n)++ * sizeof *q);
             pw_scheduler_put_back(&scheduler, (enum pw_class)class_,
                                   q[0] = (uint32_t)step % PW_NUM_CHANNELS);
@@ -90,6 +93,7 @@ static void scheduler(void)
             memmove(queue[first], queue[first] + 1, --length[first] * sizeof channel);
         }
     }
+    pw_scheduler_destroy(&scheduler);
 }
 
 static void ni_fifo(void)
@@ -139,6 +143,7 @@ static void ni_fifo(void)
         for (uint32_t i = 0; i <= depth; i++, fields.page++)
             assert(pw_ni_fifo_push(&fifo, 6000, pw_fifo_pack(&fields)) ==
                    (i < depth ? PW_FIFO_PUSHED : PW_FIFO_LOST));
+        pw_ni_fifo_finish(&fifo);
     }
 }
 
