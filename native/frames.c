@@ -23,18 +23,19 @@ bool pw_frame_is_sound(const pw_frame_header *header, uint32_t covered_bytes)
 #define CHUNK_BUFFERS 4
 _Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned");
 
-typedef struct pw_buffer {
-    pw_link link;
-    uint32_t peer, num_bytes, full_bytes;
-    uint8_t *data;
-    struct pw_buffer *opened_before, *opened_behind; /* while it is open */
-} pw_buffer;
-
 /* What is kept of a peer. */
 typedef struct {
     pw_peer peer;
-    pw_buffer *open; /* that its next frame goes to; NULL: none yet */
+    struct pw_buffer *open; /* that its next frame goes to; NULL: none yet */
 } pw_burst_peer;
+
+typedef struct pw_buffer {
+    pw_link link;
+    pw_burst_peer *receiver;
+    uint32_t num_bytes, full_bytes;
+    uint8_t *data;
+    struct pw_buffer *opened_before, *opened_behind; /* while it is open */
+} pw_buffer;
 
 /* Buffers that were made together; all of them end with the pool. */
 typedef struct {
@@ -103,10 +104,11 @@ static pw_buffer *open_of(const pw_burst_pool *pool, uint32_t peer)
 
 static bool open_buffer(pw_burst_pool *pool, uint32_t peer)
 {
-    pw_burst_peer *known = pw_peers_make(&pool->peers, peer, sizeof *known);
+    pw_burst_peer *known = pw_peers_find(&pool->peers, peer);
+    if (!known) known = pw_peers_make(&pool->peers, peer, sizeof *known);
     if (!known || (!pool->free_list && !grow(pool))) return false;
     pw_buffer *buffer = known->open = pw_link_pop(&pool->free_list);
-    buffer->peer = peer;
+    buffer->receiver = known;
     buffer->num_bytes = buffer->full_bytes = 0;
     buffer->opened_behind = NULL;
     buffer->opened_before = pool->opened_last;
@@ -119,8 +121,7 @@ static bool open_buffer(pw_burst_pool *pool, uint32_t peer)
 /* No further frame goes to it. */
 static void close_buffer(pw_burst_pool *pool, pw_buffer *buffer)
 {
-    pw_burst_peer *known = pw_peers_find(&pool->peers, buffer->peer);
-    known->open = NULL;
+    buffer->receiver->open = NULL;
     if (buffer->opened_before) buffer->opened_before->opened_behind = buffer->opened_behind;
     else pool->opened_first = buffer->opened_behind;
     if (buffer->opened_behind) buffer->opened_behind->opened_before = buffer->opened_before;
@@ -173,7 +174,7 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
         }
     pw_buffer *buffer = pw_queue_take(&pool->ready);
     pw_link_push(&pool->lent, buffer);
-    out->peer = buffer->peer;
+    out->peer = buffer->receiver->peer.peer;
     out->num_bytes = buffer->num_bytes;
     out->full_bytes = buffer->full_bytes;
     out->data = buffer->data;

@@ -134,7 +134,8 @@ typedef struct {
 static inline void pw_tallies_message(pw_tallies *tallies, uint32_t peer, uint64_t num_bytes)
 {
     pw_log_histogram_add(&tallies->message_sizes, num_bytes);
-    pw_peer_traffic *traffic = pw_peers_make(&tallies->peers, peer, sizeof *traffic);
+    pw_peer_traffic *traffic = pw_peers_find(&tallies->peers, peer);
+    if (!traffic) traffic = pw_peers_make(&tallies->peers, peer, sizeof *traffic);
     if (!traffic) return; /* no memory: it is missing from the report */
     traffic->messages++;
     traffic->bytes += num_bytes;

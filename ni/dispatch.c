@@ -39,7 +39,7 @@ void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *fr
     own->header.magic = PW_FRAME_MAGIC;
     own->header.frame_bytes = sizeof *own;
     own->header.source_node = ni->node;
-    pw_frame_seal(&own->header, sizeof *own);
+    pw_ni_seal(ni, &own->header, sizeof *own);
 }
 
 pw_control_frame pw_control_of_block(const pw_block_frame *block, enum pw_frame_kind kind,
@@ -455,7 +455,7 @@ static bool is_sound(const pw_ni *ni, const pw_frame_header *header, uint32_t so
 {
     uint32_t covered = covered_bytes(ni, header);
     return covered && header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX &&
-           source < ni->num_nodes && pw_frame_is_sound(header, covered);
+           source < ni->num_nodes && (ni->has_no_bytes || pw_frame_is_sound(header, covered));
 }
 
 /* num_bytes that source sent cannot be read. A control frame is no loss for its source, which so is

@@ -227,7 +227,7 @@ void pw_lookahead_grant(pw_ni *ni, pw_inbound *inbound)
     for (uint32_t i = 0; i < end - first; i++)
         frame->translations[i / 16] |=
             (uint64_t)inbound->translations[(first + i) % (2 * PW_GRANT_BLOCKS)] << 4 * (i % 16);
-    pw_frame_seal(&frame->header, sizeof *frame);
+    pw_ni_seal(ni, &frame->header, sizeof *frame);
     inbound->granted_end = end;
 }
 

@@ -28,7 +28,7 @@ static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, u
         memcpy(frame + sizeof *envelope, payload, envelope->payload_bytes);
         envelope->payload_crc = pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes);
     }
-    envelope->envelope_crc = envelope_crc(*envelope);
+    if (!ni->has_no_bytes) envelope->envelope_crc = envelope_crc(*envelope);
     memcpy(frame, envelope, sizeof *envelope);
 }
 
@@ -110,18 +110,24 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
     return posted_ns;
 }
 
+/* What the CRCs say of it. */
+static bool is_intact(const pw_envelope *envelope, const uint8_t *frame, uint64_t frame_bytes)
+{
+    return envelope->payload_bytes <= frame_bytes - sizeof *envelope &&
+           envelope_crc(*envelope) == envelope->envelope_crc &&
+           (!envelope->payload_bytes ||
+            pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
+                envelope->payload_crc);
+}
+
 static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes,
                      pw_envelope *envelope)
 {
     if (frame_bytes < sizeof *envelope) return false;
     memcpy(envelope, frame, sizeof *envelope);
     return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
-           (ni->has_no_bytes || envelope->payload_bytes <= frame_bytes - sizeof *envelope) &&
            envelope->arrival_ns >= 0 && envelope->arrival_ns <= ARRIVAL_MAX_NS &&
-           envelope_crc(*envelope) == envelope->envelope_crc &&
-           (ni->has_no_bytes || !envelope->payload_bytes ||
-            pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
-                envelope->payload_crc);
+           (ni->has_no_bytes || is_intact(envelope, frame, frame_bytes));
 }
 
 void pw_ni_message_refuse(pw_ni *ni) { ni->counters.malformed_frames++; }

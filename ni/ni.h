@@ -265,9 +265,9 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
 /* The trace itself, for who gives its records away. */
 pw_trace *pw_ni_trace(pw_ni *ni);
 
-/* Blocks, messages and notifications carry no bytes, and no address is read or written: memory is a
- * detached model's. Times, counters and the order of everything are those of an NI with bytes. All
- * nodes alike; before the first transfer. */
+/* Blocks, messages and notifications carry no bytes, and no CRC; no address is read or written:
+ * memory is a detached model's. Times, counters and the order of everything are those of an NI with
+ * bytes. All nodes alike; before the first transfer. */
 void pw_ni_set_without_bytes(pw_ni *ni);
 bool pw_ni_has_no_bytes(const pw_ni *ni);
 

@@ -379,7 +379,7 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *cod
         if (!block->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
         return NULL;
     }
-    pw_frame_seal(&frame->header, covered_bytes);
+    pw_ni_seal(ni, &frame->header, covered_bytes);
     return frame;
 }
 

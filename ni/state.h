@@ -219,6 +219,12 @@ static inline uint32_t pw_block_frame_bytes(const pw_ni *ni, uint32_t num_packet
     return ni->has_no_bytes ? (uint32_t)(sizeof(pw_block_frame) + sizeof(uint64_t))
                             : pw_block_full_bytes(num_packets, block_bytes);
 }
+/* Fill in a frame's CRC: without bytes nothing carries it that could damage it. */
+static inline void pw_ni_seal(const pw_ni *ni, pw_frame_header *header, uint32_t covered_bytes)
+{
+    if (ni->has_no_bytes) header->crc = 0;
+    else pw_frame_seal(header, covered_bytes);
+}
 /* Without bytes: which packets of the block were damaged. */
 static inline uint64_t *pw_block_damaged(pw_block_frame *block) { return (uint64_t *)(block + 1); }
 

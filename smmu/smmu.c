@@ -275,6 +275,7 @@ void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_
 
 pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, pw_time at_ns)
 {
+    if (bank->fault_ns == INT64_MIN) return INT64_MIN; /* it has seen none */
     pw_bank_faults *faults = faults_of(smmu, bank);
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++)
         if (holds(&faults->active[i], at_ns)) return faults->active[i].clear_ns;
