@@ -102,6 +102,10 @@ _EDGE = re.compile(rf"({_LABEL})\s+(requires|irequires)\s+({_LABEL})")
 class Text:
     """A file of text; iterate over its ranks."""
 
+    def packed(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Each rank's nodes and edges, as the binary form has them."""
+        return (graph.packed() for graph in self)
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._number = 0
@@ -244,17 +248,21 @@ class Binary:
             raise self._error("this is no GOAL file in binary form")
 
     def __iter__(self) -> Iterator[Graph]:
+        for rank, (nodes, edges) in enumerate(self.packed()):
+            yield self._graph(rank, nodes, edges.tolist())
+
+    def packed(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Each rank's nodes and edges, as they stand there."""
         for rank in range(self.num_ranks):
-            start, end = (
-                8 + int(each) for each in self._array(self._HEADER.size + 16 * rank, 2, "<u8")
-            )
+            place = self._array(self._HEADER.size + 16 * rank, 2, "<u8")
+            start, end = (8 + int(each) for each in place)
             num_nodes, num_roots = (int(each) for each in self._array(start, 2, "<u4"))
             at = start + 8 + 4 * num_roots
             nodes = self._array(at, num_nodes, NODE)
             at += num_nodes * NODE.itemsize
             if end < at or (end - at) % 4:
                 raise self._error(f"rank {rank} does not end where it should")
-            yield self._graph(rank, nodes, self._array(at, (end - at) // 4, "<u4").tolist())
+            yield nodes, self._array(at, (end - at) // 4, "<u4")
 
     def _graph(self, rank: int, nodes: np.ndarray, edges: list[int]) -> Graph:
         graph = Graph(

@@ -31,7 +31,7 @@ from pagewire.replay.records import (
     Told,
 )
 from pagewire.replay.trace import Reader
-from pagewire.replay.walk import Walk
+from pagewire.replay.walk import OPERATIONS, Walk
 
 
 class Calc(NamedTuple):
@@ -119,12 +119,13 @@ class PlainRank:
         yield from self._compute()
 
     def _cancelled(self) -> set[int]:
-        walk = Walk(self._reader, self._rank)
-        return {
-            walk.num_operations - 1 - record.operation
-            for _, record in walk
-            if isinstance(record, Cancel)
-        }
+        found, num_operations = set(), 0
+        for record in self._reader.records(self._rank):
+            if isinstance(record, OPERATIONS):
+                num_operations += 1
+            elif isinstance(record, Cancel):
+                found.add(num_operations - 1 - record.operation)
+        return found
 
     def _compute(self) -> Iterator[Calc]:
         if self._ns > 0:
