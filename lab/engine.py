@@ -52,15 +52,20 @@ class TraceRecord(NamedTuple):
 
 
 class EngineView:
-    """What can be seen of an engine, whoever made it. `ni` is the pw_ni, `memory` its backend."""
+    """What can be seen of an engine, whoever made it; `memory` is its backend."""
 
     def __init__(self, ni: Any, memory: Any, node: int, pdid: int | None, settings: Any) -> None:
         """settings: the pw_settings that it was made with."""
-        self.ni = ni
+        self._ni = ni
         self.memory = memory
         self.node = node
         self.pdid = pdid
         self.settings = settings
+
+    @property
+    def ni(self) -> Any:
+        """The pw_ni."""
+        return self._ni
 
     @property
     def is_quiet(self) -> bool:
@@ -70,17 +75,17 @@ class EngineView:
     @property
     def num_pending(self) -> int:
         """Transfers and reads that are not over."""
-        return int(lib.pw_ni_num_pending(self.ni))
+        return int(lib.pw_ni_num_pending(self._ni))
 
     @property
     def num_transactions(self) -> int:
         """Blocks that wait for their acknowledgement."""
-        return int(lib.pw_ni_num_transactions(self.ni))
+        return int(lib.pw_ni_num_transactions(self._ni))
 
     def counters(self) -> dict[str, Any]:
         """What pw_counters holds, by field; arrays as lists."""
         out = ffi.new("pw_counters *")
-        lib.pw_ni_read_counters(self.ni, out)
+        lib.pw_ni_read_counters(self._ni, out)
         # all at once: field by field takes ten times as long
         words = iter(ffi.unpack(ffi.cast("int64_t *", out), ffi.sizeof("pw_counters") // 8))
         return {
@@ -93,21 +98,21 @@ class EngineView:
         out = ffi.new("pw_context_bank *")
         banks = []
         for idx in range(self.settings.num_context_banks):
-            check(lib.pw_ni_read_bank(self.ni, idx, out), "context bank")
+            check(lib.pw_ni_read_bank(self._ni, idx, out), "context bank")
             if out.pdid:
                 banks.append(ContextBank.from_engine(idx, out))
         return banks
 
     def trace_start(self, capacity: int, *, detailed: bool = False) -> None:
         """Keep the first `capacity` trace records from now on; detailed: a timeline's too."""
-        check(lib.pw_ni_trace_start(self.ni, capacity), "trace")
+        check(lib.pw_ni_trace_start(self._ni, capacity), "trace")
         if detailed:
-            lib.pw_ni_trace_detail(self.ni)
+            lib.pw_ni_trace_detail(self._ni)
 
     def trace(self) -> list[TraceRecord]:
         """The records kept, in the engine's order."""
         records = ffi.new("pw_trace_record **")
-        count = lib.pw_ni_trace_read(self.ni, records)
+        count = lib.pw_ni_trace_read(self._ni, records)
         return [
             TraceRecord(each.time_ns, self.node, _KIND_NAMES[each.kind], each.a, each.b)
             for each in records[0][0:count]
@@ -116,13 +121,13 @@ class EngineView:
 
     def trace_bytes(self) -> bytes:
         """All of them, a timeline's too, as they stand in a rank's file of records."""
-        lost = lib.pw_ni_trace_lost(self.ni)
+        lost = lib.pw_ni_trace_lost(self._ni)
         if lost:
             raise EngineError(
                 int(lib.PW_ERR_FULL), f"trace: {lost} records found no room; transfer less at once"
             )
         records = ffi.new("pw_trace_record **")
-        count = lib.pw_ni_trace_read(self.ni, records)
+        count = lib.pw_ni_trace_read(self._ni, records)
         return bytes(ffi.buffer(records[0], count * ffi.sizeof("pw_trace_record")))
 
 
@@ -152,17 +157,17 @@ class Engine(EngineView, Closing):
         super().__init__(ffi.gc(made[0], lib.pw_ni_destroy), memory, node, pdid, filled)
         self.next_ns = NEVER
         """Time of the next event, as the last `run` left it."""
-        self.is_posted = False
-        """Something was posted since the last `run`."""
+        self.noted: list[set[int]] = []
+        """Each gets this node's number when something may have changed in it."""
         self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
         self._burst = ffi.new("pw_burst *")
         if planned is not None:
-            impairments.plan(self.ni, planned)
+            impairments.plan(self._ni, planned)
         self._pdids: list[int] = []
         if pdid is not None:
-            open_domain(self.ni, pdid)
+            open_domain(self._ni, pdid)
             self._pdids.append(pdid)
-        self._policy = own.host(self.ni, self.memory) if own else None
+        self._policy = own.host(self._ni, self.memory) if own else None
 
     @classmethod
     def of_config(
@@ -186,9 +191,19 @@ class Engine(EngineView, Closing):
             planned=config.impairments,
         )
 
+    @property
+    def ni(self) -> Any:
+        """The pw_ni. Who takes it may post to it, so take it anew for each post."""
+        self._note()
+        return self._ni
+
+    def _note(self) -> None:
+        for each in self.noted:
+            each.add(self.node)
+
     def close(self) -> None:
         """Destroy engine and memory backend; the object is of no use after that."""
-        ffi.release(self.ni)
+        ffi.release(self._ni)
         ffi.release(self.memory)
 
     # -- running
@@ -202,7 +217,7 @@ class Engine(EngineView, Closing):
         so many, so with 1 the host can post at the time of each. When that many came there may be
         more.
         """
-        self.is_posted = False
+        self._note()
         if self._policy is None:
             count = self._step(horizon_ns, handle, max_events)
         else:
@@ -210,12 +225,12 @@ class Engine(EngineView, Closing):
             count = 0
             while stepped := self._step(horizon_ns, handle, max_events):
                 count += stepped  # before anything is sent the engine goes on from its decision
-        self.next_ns = lib.pw_ni_next_ns(self.ni)
+        self.next_ns = lib.pw_ni_next_ns(self._ni)
         return count
 
     def _step(self, horizon_ns: int, handle: Callable[[Any], None], max_events: int) -> int:
         events = self._events
-        count = check(lib.pw_ni_run(self.ni, horizon_ns, events, max_events), "run")
+        count = check(lib.pw_ni_run(self._ni, horizon_ns, events, max_events), "run")
         for i in range(count):
             event = events[i]
             if event.kind != DECISION:
@@ -228,35 +243,37 @@ class Engine(EngineView, Closing):
     @property
     def wants_decision(self) -> bool:
         """Nothing goes on before `run` has asked the policy."""
-        return self._policy is not None and lib.pw_ni_next_ns(self.ni) == AT_ONCE
+        return self._policy is not None and lib.pw_ni_next_ns(self._ni) == AT_ONCE
 
     def bursts(self) -> Iterator[tuple[int, Any, int]]:
         """Peer, data and bytes of each burst that waits; the data are kept until `release`."""
-        burst, ni = self._burst, self.ni
+        burst, ni = self._burst, self._ni
         while lib.pw_ni_tx_burst(ni, burst):
             yield burst.peer, burst.data, burst.num_bytes
 
     def release(self, data: Any) -> None:
         """A burst has left."""
-        lib.pw_ni_tx_release(self.ni, data)
+        lib.pw_ni_tx_release(self._ni, data)
 
     def receive(self, source: int, data: Any, num_bytes: int) -> int:
         """A burst is here: 0, or PW_ERR_MALFORMED when some of it was dropped."""
-        return int(lib.pw_ni_rx_burst(self.ni, source, data, num_bytes))
+        self._note()
+        return int(lib.pw_ni_rx_burst(self._ni, source, data, num_bytes))
 
     def enter(self) -> None:
         """The program's own code has run since the last call and may have changed mappings."""
-        lib.pw_ni_enter(self.ni)
+        lib.pw_ni_enter(self._ni)
 
     def invalidate(self, first_page: int, num_pages: int) -> None:
         """The OS took pages of its processes away: the shootdown of their translations."""
+        self._note()
         for pdid in self._pdids:
-            lib.pw_ni_invalidate(self.ni, pdid, first_page, num_pages)
+            lib.pw_ni_invalidate(self._ni, pdid, first_page, num_pages)
 
     def open_process(self, process: int) -> None:
         """Let one more process share the NI: a protection domain, a scratchpad page and a context
         bank of its own. EngineError says which has run out."""
-        open_domain(self.ni, PDID + process)
+        open_domain(self._ni, PDID + process)
         self._pdids.append(PDID + process)
 
 

@@ -37,7 +37,7 @@ MEMORIES = (
     "backup-ring",
 )
 """Strategies of which nothing is kept between two transfers."""
-NODES_MAX = 64
+NODES_MAX = 65536
 PROCESSES_MAX = int(lib.PW_CHANNEL_PAGES)
 _OUTSTANDING_MAX = int(lib.PW_WRITE_CHANNELS)
 

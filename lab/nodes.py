@@ -59,13 +59,31 @@ class Nodes(Joined):
         self._events: list[Event] = []
         self._keys: dict[tuple[int, int, int], int] = {}
         self._num_registered = 0
+        self._uncounted: set[int] = set()
+        """Nodes that may have counted something since their counters were read."""
+        self._counted: list[dict[str, int]] = [{} for _ in self.engines]
+        self._total: dict[str, int] = {}
+        self._unjudged: set[int] = set()
+        """Nodes that may have come to rest since, or be at work."""
+        self._pending = [(0, 0) for _ in self.engines]
+        self._at_work = [0, 0]
+        """Transfers and reads, and blocks, of all nodes as judged last."""
+        for engine in self.engines:
+            engine.noted += [self._uncounted, self._unjudged]
+        self._uncounted.update(range(num_nodes))
+        self._unjudged.update(range(num_nodes))
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is left to do, whatever is registered."""
-        num_pending = sum(engine.num_pending for engine in self.engines)
-        num_transactions = sum(engine.num_transactions for engine in self.engines)
-        return (num_pending, num_transactions) == (self._num_registered, 0)
+        for node in self._unjudged:
+            engine = self.engines[node]
+            found = engine.num_pending, engine.num_transactions
+            for idx, count in enumerate(found):
+                self._at_work[idx] += count - self._pending[node][idx]
+            self._pending[node] = found
+        self._unjudged.clear()
+        return self._at_work == [self._num_registered, 0]
 
     @property
     def target(self) -> int:
@@ -188,12 +206,20 @@ class Nodes(Joined):
 
     def counters(self) -> dict[str, int]:
         """Sums over the NIs; nacks as one number."""
-        total: dict[str, int] = {}
-        for engine in self.engines:
-            for name, value in engine.counters().items():
-                count = sum(value) if isinstance(value, list) else value
-                total[name] = total.get(name, 0) + count
-        return total
+        for node in self._uncounted:
+            before, found = self._counted[node], self._counted_by(node)
+            for name, value in found.items():
+                self._total[name] = self._total.get(name, 0) + value - before.get(name, 0)
+            self._counted[node] = found
+        self._uncounted.clear()
+        return dict(self._total)
+
+    def _counted_by(self, node: int) -> dict[str, int]:
+        counters = self.engines[node].counters()
+        return {
+            name: sum(value) if isinstance(value, list) else value
+            for name, value in counters.items()
+        }
 
     def close(self) -> None:
         """Destroy the engines; the object is of no use after that."""

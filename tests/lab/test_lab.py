@@ -1,5 +1,6 @@
 """pagewire.lab: exact times, absent pages, policies of the user's, groups of transfers, errors."""
 
+import cProfile
 import csv
 import io
 import json
@@ -251,7 +252,7 @@ def test_buffers_of_a_bench_share_a_gigabyte():
         (lambda lab: lab.sequence([], repetitions=0), "repetitions = 0"),
         (lambda lab: lab.together([Transfer(size=1, at_us=-1)]), "at_us = -1: allowed is 0 to"),
         (lambda lab: lab.together([Transfer(size=1, operation="send")]), "one of write, read"),
-        (lambda lab: Lab(nodes=0), "from 1 to 64"),
+        (lambda lab: Lab(nodes=0), "from 1 to 65536"),
         (lambda lab: Lab(max_size="2GiB"), "to 1GiB"),
         (lambda lab: Lab(settings=["run.err=false"]), "a dictionary of values"),
         (lambda lab: Lab(settings={"run.timeout": 100}), "the unit is missing"),
@@ -263,3 +264,15 @@ def test_buffers_of_a_bench_share_a_gigabyte():
 def test_bad_input_is_told_in_a_sentence(wrong, sentence):
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         wrong(Lab())
+
+
+def test_nodes_that_take_no_part_are_left_alone():
+    """A write among many asks no more of Python than one among two."""
+    calls = []
+    for num_nodes in (2, 65):
+        with Lab(nodes=num_nodes, max_size="64KiB") as lab:
+            lab.write("64KiB")
+            with cProfile.Profile() as profile:
+                lab.write("64KiB")
+            calls.append(sum(each.callcount for each in profile.getstats()))
+    assert calls[1] == pytest.approx(calls[0], rel=0.05)

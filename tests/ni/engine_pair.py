@@ -202,7 +202,6 @@ class Pair(Joined):
             for node in range(num_nodes)
         ]
         super().__init__(engines)
-        self.nis = [engine.ni for engine in engines]
         self.memories = [engine.memory for engine in engines]
         self.costs = engines[0].costs
         self.events: list[Event] = []
@@ -210,6 +209,11 @@ class Pair(Joined):
         self.tamper: Callable[[int, int, bytearray], None] | None = None
         self.num_refused_bursts = 0
         self._links: dict[tuple[int, int], deque[bytearray]] = {}
+
+    @property
+    def nis(self) -> list[Any]:
+        """Every pw_ni."""
+        return [engine.ni for engine in self.engines]
 
     def collect(self) -> None:
         """Take what the engines want to send; it waits here for `deliver`."""
@@ -390,6 +394,7 @@ class Pair(Joined):
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
         """Until nothing is left to do; the host events of this run in the order they came up."""
         start = len(self.events)
+        self.suspect_all()  # tests keep what they post to
         super().run(horizon_ns, max_turns=limit)
         return self.events[start:]
 
