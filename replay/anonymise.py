@@ -1,16 +1,17 @@
-"""A trace that may be given away: what the program does stays, what it is called goes."""
+"""A trace that may be given away: what the program does stays, what it is called goes.
+
+Names of calls stay, which are the library's.
+"""
 
 import dataclasses
 import re
 from typing import Any
 
-from pagewire.replay.records import HAS_DATA, Name, Record, Region, Send, number
+from pagewire.replay.records import HAS_DATA, Record, Region, Send, number
 from pagewire.replay.trace import MATCHES, REGIONS, TIMES, Reader, Writer
 
 _KEPT = ("version", "pagewire", "num_ranks", "transport", "settings", "platform", "eager_limit")
 """Keys of META; texts in them that look like a path or a class of the user's go all the same."""
-_LIBRARY = re.compile(r"(?:P?MPI|fi|pw|um)_\w+")
-"""Names that say nothing of a program."""
 _ALIGNMENT = 1 << 21
 _REGION_BYTES = 1 << 40
 
@@ -23,11 +24,10 @@ def anonymise(reader: Reader, out: str) -> list[str]:
     meta = reader.meta()
     kept = {key: _without_paths(meta[key]) for key in _KEPT if key in meta}
     gone = sorted(set(meta) - set(kept))
-    names: dict[str, str] = {}
     phases: dict[str, str] = {}
     with Writer(out, reader.num_ranks, kept) as writer:
         for rank in range(reader.num_ranks):
-            writer.write(rank, (_hide(each, names, phases) for each in reader.records(rank)))
+            writer.write(rank, (_hide(each, phases) for each in reader.records(rank)))
             for region, base in reader.regions(rank).items():
                 hidden = (region + 1) * _REGION_BYTES + base % _ALIGNMENT
                 writer.add(rank, REGIONS, number(region) + number(hidden), 1)
@@ -37,15 +37,12 @@ def anonymise(reader: Reader, out: str) -> list[str]:
             writer.end_rank(rank)
     return [
         f"META: {', '.join(gone) or 'nothing'} left out",
-        f"names: {len(names)} that are not of a library",
         f"phases: {len(phases)} names",
         "base addresses: all but their place in a huge page",
     ]
 
 
-def _hide(record: Record, names: dict[str, str], phases: dict[str, str]) -> Record:
-    if isinstance(record, Name) and not _LIBRARY.fullmatch(record.text):
-        return Name(record.idx, names.setdefault(record.text, f"name {len(names) + 1}"))
+def _hide(record: Record, phases: dict[str, str]) -> Record:
     if isinstance(record, Region):
         return Region(phases.setdefault(record.text, f"phase {len(phases) + 1}"))
     if isinstance(record, Send) and record.flags & HAS_DATA:

@@ -16,6 +16,8 @@ from pagewire.replay.check import count_message
 from pagewire.replay.records import (
     Call,
     End,
+    Enter,
+    Leave,
     Left,
     Meet,
     Name,
@@ -69,7 +71,7 @@ class _Finder:
 
     def begins(self, record: Record, walk: Walk) -> bool:
         if isinstance(self.part, Calls):
-            if isinstance(record, Call) and walk.depth == 1:
+            if isinstance(record, Call) and len(walk.open) == 1:
                 self.found += 1
                 return self.found == self.part.first + 1
             return False
@@ -81,7 +83,7 @@ class _Finder:
 
     def ends_before(self, record: Record, walk: Walk) -> bool:
         """Asked of the records behind the first."""
-        if isinstance(self.part, Calls) and isinstance(record, Call) and walk.depth == 1:
+        if isinstance(self.part, Calls) and isinstance(record, Call) and len(walk.open) == 1:
             self.found += 1
             return self.found == self.part.end + 1
         return isinstance(record, End)
@@ -158,7 +160,7 @@ class _RankCut:
                 self.matches[1] = walk.num_wildcards
                 if finder.ends_behind(record, walk):
                     self._check_quiet(walk, idx + 1, None, "ends")
-                    yield from self._close(walk)
+                    yield from self._close(walk, is_behind=True)
                     break
             else:
                 pages.see(record)
@@ -174,8 +176,8 @@ class _RankCut:
 
     def _check_quiet(self, walk: Walk, idx: int, record: Record | None, verb: str) -> None:
         """Nothing is under way at this end of the part."""
-        depth = walk.depth - isinstance(record, Call)
-        if depth:
+        around = walk.open[:-1] if isinstance(record, Call) else walk.open
+        if Call in around:  # an ENTER costs nothing, and can be begun once more
             raise TraceError(f"rank {self.rank}: the part {verb} within a call, at record {idx}")
         for begun, operation in walk.pending.values():
             if begun != idx:
@@ -190,8 +192,12 @@ class _RankCut:
         outer = walk.phases[:-1] if isinstance(first, Region) else walk.phases
         yield from map(Region, outer)
         yield from pages.told()
+        for _ in walk.open if isinstance(first, Region) else ():
+            yield Enter()
 
-    def _close(self, walk: Walk) -> Iterator[Record]:
+    def _close(self, walk: Walk, *, is_behind: bool = False) -> Iterator[Record]:
+        for _ in walk.open if is_behind else ():
+            yield Leave()
         for _ in walk.phases:
             yield Left()
         yield End()

@@ -15,7 +15,7 @@ from pagewire.native import check, ffi, lib
 from pagewire.replay.formats import goal
 from pagewire.replay.formats.convert import format_of
 from pagewire.replay.formats.goal_order import graph_of
-from pagewire.replay.formats.plain import PlainRank, Tags
+from pagewire.replay.formats.plain import PlainRank, Survey, Tags
 from pagewire.replay.formats.problems import Problems
 from pagewire.replay.records import TraceError
 from pagewire.replay.trace import Reader
@@ -89,9 +89,9 @@ def simulate(path: str, costs: Costs | None = None, *, skips: bool = False) -> O
 
 
 def _ranks_of(reader: Reader, problems: Problems) -> Iterator[tuple[Any, Any]]:
-    tags = Tags()
+    survey, tags = Survey(reader), Tags()
     for rank in range(reader.num_ranks):
-        yield graph_of(PlainRank(reader, rank, tags, problems), problems).packed()
+        yield graph_of(PlainRank(reader, rank, survey, tags, problems), problems).packed()
 
 
 def _run(

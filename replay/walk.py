@@ -36,7 +36,7 @@ class Walk:
     Behind each record: `pending`, the operations under way by their number; `meant`, the one that
     the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
     takes, None where nobody knows; `matched`: False when it is from any source and took none;
-    `names`, `depth` of calls, and `phases` that are open. What cannot be is told in `wrong`, a
+    `names`, and the calls and `phases` that are `open`. What cannot be is told in `wrong`, a
     sentence each.
     """
 
@@ -51,7 +51,8 @@ class Walk:
         self.num_operations = 0
         self.num_calls = 0
         self.num_wildcards = 0
-        self.depth = 0
+        self.open: list[type[Record]] = []
+        """CALLs and ENTERs that have not ended."""
         self.has_ended = False
         self.wrong: list[str] = []
         self._reader = reader
@@ -74,16 +75,16 @@ class Walk:
         elif isinstance(record, (Done, Told, Cancel)):
             self._finish(idx, record)
         elif isinstance(record, (Call, Enter)):
-            self.depth += 1
+            self.open.append(type(record))
             if isinstance(record, Call):
                 self.num_calls += 1
                 if record.name_idx not in self.names:
                     self._say(idx, record, f"has name {record.name_idx}, which no NAME gives")
         elif isinstance(record, Leave):
-            self.depth -= 1
-            if self.depth < 0:
+            if self.open:
+                self.open.pop()
+            else:
                 self._say(idx, record, "leaves no call")
-                self.depth = 0
         elif isinstance(record, Name):
             self.names[record.idx] = record.text
         elif isinstance(record, Region):

@@ -10,7 +10,7 @@ from pagewire.native.settings import ConfigError
 from pagewire.replay import program
 from pagewire.replay.formats import goal, pmpi, ti
 from pagewire.replay.formats.goal_order import graph_of, write_sequence
-from pagewire.replay.formats.plain import Operation, PlainRank, Tags
+from pagewire.replay.formats.plain import Operation, PlainRank, Survey, Tags
 from pagewire.replay.formats.problems import Problems
 from pagewire.replay.program import Buffers, Program
 from pagewire.replay.records import TraceError, number
@@ -157,9 +157,9 @@ class Conversion:
         self, reader: Reader, make: Callable[[Iterator[Operation]], Made]
     ) -> Iterator[Made]:
         """Something of each rank's operations; in the end all that cannot be is refused."""
-        tags = Tags()
+        survey, tags = Survey(reader), Tags()
         for rank in range(reader.num_ranks):
-            yield make(iter(PlainRank(reader, rank, tags, self.problems)))
+            yield make(iter(PlainRank(reader, rank, survey, tags, self.problems)))
         if tags.num_others:
             self.problems.note("tags that have other numbers now", tags.num_others)
         self.problems.refuse(skips=self._skips)

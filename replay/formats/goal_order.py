@@ -144,7 +144,7 @@ def graph_of(operations: Iterable[Operation], problems: Problems) -> Graph:
             if each.is_synchronous:
                 problems.note("synchronous sends, which GOAL takes as any")
         else:
-            node = graph.add(RECEIVE, max(1, each.num_bytes), *_from(each))
+            node = graph.add(RECEIVE, max(1, each.num_bytes or 0), *_from(each))
         graph.requires[node] += sorted(set(requires))
         graph.irequires[node] += irequires
         if isinstance(each, Calc):
@@ -152,7 +152,7 @@ def graph_of(operations: Iterable[Operation], problems: Problems) -> Graph:
         else:
             messages.append(node)
             requires, irequires = [], [node]
-            if not each.num_bytes:
+            if each.num_bytes == 0:
                 problems.note("messages of 0 bytes, which have 1 in GOAL")
     return graph
 

@@ -398,7 +398,7 @@ def _actions(rank: int, operations: Iterable[Operation], problems: Problems) -> 
         else:
             peer, tag = _or_any(each.peer), _or_any(each.tag)
             keys.append(f"{peer} {rank} {tag}")
-            posted = "recv", f"{peer} {tag} {each.num_bytes}"
+            posted = "recv", f"{peer} {tag} {_or_any(each.num_bytes)}"
     if posted is not None:
         yield f"i{' '.join(posted)}"
 

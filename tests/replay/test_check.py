@@ -68,6 +68,7 @@ def found_in(path):
             {},
         ),
         ([[Meet(0, 2)], [Meet(0, 2)]], {}),
+        ([[receive(None, flags=MULTI)]], {}),
     ],
 )  # fmt: skip
 def test_nothing_is_said_of_a_trace_that_is_well(tmp_path, ranks, more):

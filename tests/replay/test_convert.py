@@ -16,7 +16,7 @@ from pagewire.replay import program
 from pagewire.replay.check import check
 from pagewire.replay.formats import goal
 from pagewire.replay.formats.convert import Conversion
-from pagewire.replay.formats.plain import Calc, PlainRank, Received, Sent, Tags, Waited
+from pagewire.replay.formats.plain import Calc, PlainRank, Received, Sent, Survey, Tags, Waited
 from pagewire.replay.formats.problems import Problems
 from pagewire.replay.records import (
     MULTI,
@@ -32,6 +32,7 @@ from pagewire.replay.records import (
     Meet,
     Name,
     Pages,
+    Part,
     Receive,
     Region,
     Send,
@@ -53,8 +54,11 @@ def plain(path):
     """Each rank's operations."""
     with Reader(str(path)) as reader:
         assert list(check(reader)) == []
-        tags, problems = Tags(), Problems()
-        return [list(PlainRank(reader, rank, tags, problems)) for rank in range(reader.num_ranks)]
+        survey, tags, problems = Survey(reader), Tags(), Problems()
+        return [
+            list(PlainRank(reader, rank, survey, tags, problems))
+            for rank in range(reader.num_ranks)
+        ]
 
 
 def records_of(path, *classes):
@@ -327,16 +331,50 @@ def test_what_a_trace_says_beyond_messages_is_told(tmp_path):
 def test_what_cannot_be_said_is_listed_and_nothing_is_written(tmp_path):
     path = write_trace(
         tmp_path / "a.pwt",
-        [[Meet(0, 1), Lost("MPI_Put"), Lost("MPI_Put"), receive(None, flags=MULTI), Cancel(0)]],
+        [[Meet(0, 2), Lost("MPI_Put"), Lost("MPI_Put")]],
     )
     with pytest.raises(TraceError) as raised:
         convert(path, tmp_path / "a.goal")
     text = str(raised.value)
-    assert "meetings of clocks (MEET): 1 times, rank 0 record 0" in text
+    assert "meetings (MEET) of which some ranks have no record: 1 times, rank 0 record 0" in text
     assert "what was not recorded: MPI_Put: 2 times, rank 0 record 1, rank 0 record 2" in text
     assert not (tmp_path / "a.goal").exists()
     convert(path, tmp_path / "a.goal", skips=True)
     assert (tmp_path / "a.goal").exists()
+
+
+def test_receives_of_several_and_ignored_bits_are_those_of_a_provider(tmp_path):
+    """Bits 4 and 8 are ignored by every receive of context 0: they are of no tag. A receive that
+    ignores more is one of any tag."""
+    path = write_trace(
+        tmp_path / "a.pwt",
+        [
+            [send(1, tag=1 + 4, flags=WAS_EAGER), send(1, tag=2 + 8, flags=WAS_EAGER),
+             Send(1, 5, 0, 0, 70, 0, 0, WAS_EAGER), Send(1, 5, 0, 0, 80, 0, 0, WAS_EAGER)],
+            [Receive(None, 5, 0, 0, 9999, 0, 0, MULTI), receive(0, tag=1, flags=2, ignored=12),
+             Done(0), receive(0, tag=2, flags=2, ignored=15), Done(0), Part(2, 0, 0), Done(0),
+             Part(3, 0, 0), Done(0)],
+        ],
+    )  # fmt: skip
+    problems = convert(path, tmp_path / "a.ti")
+    assert (tmp_path / "a.ti").read_text().splitlines() == [
+        "0 init", "0 send 1 1 65536", "0 send 1 2 65536", "0 send 1 1073741824 70",
+        "0 send 1 1073741824 80", "0 finalize", "1 init", "1 recv 0 1 65536", "1 recv 0 -1 65536",
+        "1 recv 0 1073741824 -1", "1 recv 0 1073741824 -1", "1 finalize",
+    ]  # fmt: skip
+    assert problems.notes()[0] == "receives that ignore a part of the tag, as of any tag: 1"
+
+
+def test_meetings_become_barriers(tmp_path):
+    """Of three ranks, of which the middle one is elsewhere and alone."""
+    meeting = [Compute(5), Meet(77, 2), Compute(6), Meet(77, 2)]
+    path = write_trace(tmp_path / "a.pwt", [meeting, [Meet(8, 1)], meeting])
+    problems = convert(path, tmp_path / "a.ti")
+    assert problems.notes() == ["meetings of clocks (MEET), as barriers of empty messages: 5"]
+    assert (tmp_path / "a.ti").read_text().splitlines()[:8] == [
+        "0 init", "0 compute 5", "0 irecv 2 1073741824 0", "0 send 2 1073741824 0",
+        "0 wait 2 0 1073741824", "0 compute 6", "0 irecv 2 1073741824 0", "0 send 2 1073741824 0",
+    ]  # fmt: skip
 
 
 def test_tags_of_other_contexts_are_told_apart(tmp_path):

@@ -15,6 +15,7 @@ from pagewire.replay.records import (
     Compute,
     Done,
     End,
+    Enter,
     Leave,
     Left,
     Meet,
@@ -80,6 +81,15 @@ def test_a_later_phase_begins_with_the_pages_that_the_earlier_left(tmp_path):
         *step(send(1), 30), End(),
     ]  # fmt: skip
     assert made[1] == [Name(0, "MPI_Wait"), sixteen, *step(receive(0), 40), End()]
+
+
+def test_marks_stand_in_calls_that_cost_nothing(tmp_path):
+    """As regions() of the facade records them; these calls are begun and ended once more."""
+    rank = [
+        Enter(), Region("step"), Leave(), Compute(7), Enter(), Left(), Leave(), Compute(9),
+    ]  # fmt: skip
+    made = make(tmp_path, [rank], Phase("step"))
+    assert made == [[Enter(), Region("step"), Leave(), Compute(7), Enter(), Left(), Leave(), End()]]
 
 
 def test_an_unaligned_base_counts(tmp_path):
@@ -150,7 +160,7 @@ def test_what_is_not_whole_is_refused_with_the_reason(tmp_path, ranks, part, why
 
 def test_a_trace_without_names_has_the_same_messages(tmp_path):
     secret = [
-        Name(0, "MPI_Send"), Name(1, "solve_secret"), Region("secret"),
+        Name(0, "MPI_Send"), Name(1, "Isend"), Region("secret"),
         Call(0), Send(0, 0, 7, 0, 9, 0, 4, HAS_DATA, 77), Done(0), Leave(), Left(),
     ]  # fmt: skip
     meta = {
@@ -167,7 +177,7 @@ def test_a_trace_without_names_has_the_same_messages(tmp_path):
         told = anonymise(reader, str(tmp_path / "b.pwt"))
     with Reader(str(tmp_path / "b.pwt")) as reader:
         assert list(reader.records(0)) == [
-            Name(0, "MPI_Send"), Name(1, "name 1"), Region("phase 1"),
+            Name(0, "MPI_Send"), Name(1, "Isend"), Region("phase 1"),
             Call(0), Send(0, 0, 7, 0, 9, 0, 4, HAS_DATA, 0), Done(0), Leave(), Left(), End(),
         ]  # fmt: skip
         assert reader.meta() == {
