@@ -10,7 +10,7 @@
 typedef struct {
     pw_node *node;
     pw_program *program;
-    bool is_queued;
+    bool is_queued, is_waiting; /* the last: as the program's step has left it */
     uint64_t group, num_members, num_come;
     int64_t latest_ns;    /* of those that have come */
     uint32_t next_member; /* who came before, to the same meeting */
@@ -103,8 +103,7 @@ static void wake(void *context, uint32_t node)
 {
     pw_many *many = context;
     const seat *self = &many->seats[node];
-    if (!self->is_queued && self->program && pw_program_waits(self->program))
-        queue_at(many, node, many->now_ns);
+    if (!self->is_queued && self->is_waiting) queue_at(many, node, many->now_ns);
 }
 
 int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
@@ -150,6 +149,7 @@ static void end_meeting(pw_many *many, uint32_t first)
         seat *member = &many->seats[node];
         next = member->next_member;
         pw_program_meet(member->program, meeting->latest_ns);
+        member->is_waiting = false;
         if (!member->is_queued) queue_running(many, node);
     }
 }
@@ -214,6 +214,7 @@ static int step(pw_many *many, uint32_t node)
     if (code >= 0 && pw_program_waits(program)) code = pw_program_turn(program);
     if (code < 0) return fail(many, node, code);
     const uint32_t waits = pw_program_waits(program);
+    many->seats[node].is_waiting = waits != PW_PROGRAM_RUNS;
     many->num_ended += waits == PW_PROGRAM_ENDED && waited != PW_PROGRAM_ENDED;
     if (!waits && !many->seats[node].is_queued) queue_running(many, node);
     return PW_OK;
