@@ -32,7 +32,7 @@ typedef struct {
 typedef struct pw_buffer {
     pw_link link;
     pw_burst_peer *receiver;
-    uint32_t num_bytes, full_bytes;
+    uint32_t num_bytes, full_bytes, capacity;
     uint8_t *data;
     struct pw_buffer *opened_before, *opened_behind; /* while it is open */
 } pw_buffer;
@@ -51,6 +51,7 @@ struct pw_burst_pool {
     pw_link *lent;                         /* handed to the host */
     pw_buffer *opened_first, *opened_last; /* open ones, in the order in which they were opened */
     pw_link *chunks;
+    bool is_part; /* see pw_burst_pool_set_part */
     pw_burst_allocate allocate;
     void *context;
 };
@@ -67,10 +68,13 @@ void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, v
     pool->context = context;
 }
 
+void pw_burst_pool_set_part(pw_burst_pool *pool) { pool->is_part = true; }
+
 void pw_burst_pool_destroy(pw_burst_pool *pool)
 {
     if (!pool) return;
     for (pw_chunk *chunk; (chunk = pw_link_pop(&pool->chunks));) {
+        for (int i = 0; pool->is_part && i < CHUNK_BUFFERS; i++) free(chunk->buffers[i].data);
         free(chunk->own);
         free(chunk);
     }
@@ -83,16 +87,34 @@ static bool grow(pw_burst_pool *pool)
     const size_t num_bytes = CHUNK_BUFFERS * (size_t)PW_BURST_BYTES;
     pw_chunk *chunk = calloc(1, sizeof *chunk);
     if (!chunk) return false;
-    uint8_t *data = pool->allocate ? pool->allocate(pool->context, num_bytes) : NULL;
-    if (!data && !(data = chunk->own = aligned_alloc(64, num_bytes))) {
+    uint8_t *data = NULL;
+    if (pool->allocate && !pool->is_part) data = pool->allocate(pool->context, num_bytes);
+    if (!data && !pool->is_part && !(data = chunk->own = aligned_alloc(64, num_bytes))) {
         free(chunk);
         return false;
     }
     pw_link_push(&pool->chunks, chunk);
     for (int i = CHUNK_BUFFERS; i-- > 0;) {
-        chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
+        if (data) chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
+        if (data) chunk->buffers[i].capacity = PW_BURST_BYTES;
         pw_link_push(&pool->free_list, &chunk->buffers[i]);
     }
+    return true;
+}
+
+#define PART_BYTES 512u /* a buffer's at first, and what is reserved: two blocks' frames fit in */
+
+/* Room for num_bytes more; else, in a pool of parts, longer. */
+static bool has_room(pw_buffer *buffer, uint32_t num_bytes)
+{
+    const uint32_t wanted = buffer->num_bytes + num_bytes;
+    uint32_t capacity = buffer->capacity ? buffer->capacity : PART_BYTES;
+    if (wanted <= buffer->capacity) return true;
+    while (capacity < wanted) capacity *= 2;
+    uint8_t *data = realloc(buffer->data, capacity);
+    if (!data) return false;
+    buffer->data = data;
+    buffer->capacity = capacity;
     return true;
 }
 
@@ -128,12 +150,21 @@ static void close_buffer(pw_burst_pool *pool, pw_buffer *buffer)
     else pool->opened_last = buffer->opened_before;
 }
 
-void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+/* The open burst is full for so many bytes: it is ready. */
+static void make_way(pw_burst_pool *pool, uint32_t peer, uint32_t full_bytes)
 {
     pw_buffer *buffer = open_of(pool, peer);
-    if (!buffer || buffer->full_bytes + num_bytes <= PW_BURST_BYTES) return;
+    if (!buffer || buffer->full_bytes + full_bytes <= PW_BURST_BYTES) return;
     close_buffer(pool, buffer);
     pw_queue_append(&pool->ready, buffer);
+}
+
+void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    make_way(pool, peer, num_bytes);
+    pw_buffer *buffer = open_of(pool, peer);
+    if (buffer && pool->is_part) (void)has_room(buffer, PART_BYTES); /* a frame that finds none
+                                                                      * will tell */
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
@@ -144,10 +175,11 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes,
                            uint32_t full_bytes)
 {
-    pw_burst_reserve(pool, peer, full_bytes);
+    make_way(pool, peer, full_bytes);
     pw_buffer *buffer = open_of(pool, peer);
     if (!buffer && !open_buffer(pool, peer)) return NULL;
     if (!buffer) buffer = pool->opened_last;
+    if (!has_room(buffer, num_bytes)) return NULL;
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     buffer->full_bytes += full_bytes;

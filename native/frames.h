@@ -167,6 +167,9 @@ void pw_burst_pool_destroy(pw_burst_pool *pool);
  * outlive their use but not the pool; NULL from it: the pool takes its own for these. */
 typedef uint8_t *(*pw_burst_allocate)(void *context, size_t num_bytes);
 void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context);
+/* Frames leave bytes out: buffers, of the pool's own memory, are as long as what stands in them has
+ * ever needed. Before the first. */
+void pw_burst_pool_set_part(pw_burst_pool *pool);
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
@@ -174,7 +177,8 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
  * of each, so that no order depends on it. */
 void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes,
                            uint32_t full_bytes);
-/* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them, stand in one burst. */
+/* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them with all that they leave out,
+ * stand in one burst. Frames that leave bytes out stay where they are: two at most. */
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* The frame that was appended for the peer last is not sent. */
 void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);

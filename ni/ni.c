@@ -416,7 +416,12 @@ void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context
     pw_burst_pool_set_memory(ni->bursts, allocate, context);
 }
 
-void pw_ni_set_without_bytes(pw_ni *ni) { ni->has_no_bytes = true; }
+void pw_ni_set_without_bytes(pw_ni *ni)
+{
+    ni->has_no_bytes = true;
+    pw_burst_pool_set_part(ni->bursts);
+}
+
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }
