@@ -102,7 +102,7 @@ static bool grow(pw_burst_pool *pool)
     return true;
 }
 
-#define PART_BYTES 512u /* a buffer's at first, and what is reserved: two blocks' frames fit in */
+#define PART_BYTES 320u /* a buffer's at first, and what is reserved: two blocks' frames fit in */
 
 /* Room for num_bytes more; else, in a pool of parts, longer. */
 static bool has_room(pw_buffer *buffer, uint32_t num_bytes)
@@ -163,8 +163,9 @@ void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     make_way(pool, peer, num_bytes);
     pw_buffer *buffer = open_of(pool, peer);
-    if (buffer && pool->is_part) (void)has_room(buffer, PART_BYTES); /* a frame that finds none
-                                                                      * will tell */
+    if (buffer && pool->is_part)
+        (void)has_room(buffer, PART_BYTES); /* a frame that finds none
+                                             * will tell */
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)

@@ -33,7 +33,7 @@ struct pw_tcache {
     uint32_t last_line;
     bool narrow;
     uint64_t *keys;       /* [line]: see key_of; line = set * num_ways + way */
-    uint64_t *frames;     /* [line][page in line] */
+    uint64_t *frames;     /* [line][page in line]; NULL: each is the page itself */
     uint64_t *valid;      /* [line][valid_words]: a bit a translation, where a line has several */
     uint64_t *orders;     /* narrow, [set]: ways as nibbles, the newest lowest */
     struct link *links;   /* wide, [line], then one sentinel a set: its older = the newest line */
@@ -316,11 +316,23 @@ static int create_tables(pw_tcache *cache)
 {
     const size_t num_lines = cache->num_lines;
     cache->keys = calloc(num_lines, sizeof(*cache->keys));
-    cache->frames = calloc(num_lines * cache->line_pages, sizeof(*cache->frames));
     cache->valid = calloc(num_lines * cache->valid_words + 1, sizeof(*cache->valid));
-    if (cache->keys && cache->frames && cache->valid && create_order(cache) == PW_OK) return PW_OK;
+    if (cache->keys && cache->valid && create_order(cache) == PW_OK) return PW_OK;
     free_tables(cache);
     return PW_ERR_NOMEM;
+}
+
+/* A frame is not its page: from now on they are kept. */
+static int create_frames(pw_tcache *cache)
+{
+    const size_t line_pages = cache->line_pages;
+    cache->frames = calloc((size_t)cache->num_lines * line_pages, sizeof(*cache->frames));
+    if (!cache->frames) return PW_ERR_NOMEM;
+    for (size_t line = 0; line < cache->num_lines; line++)
+        for (size_t i = 0; cache->keys[line] != EMPTY && i < line_pages; i++)
+            cache->frames[line * line_pages + i] =
+                (line_number(cache->keys[line]) << cache->line_shift) + i;
+    return PW_OK;
 }
 
 void pw_tcache_destroy(pw_tcache *cache)
@@ -337,7 +349,7 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
     uint32_t line = is_newest ? cache->last_line : find_line(cache, key);
     if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
     if (!is_newest) make_newest(cache, key, line);
-    *frame = *frame_of(cache, line, page);
+    *frame = cache->frames ? *frame_of(cache, line, page) : page;
     return 1;
 }
 
@@ -345,6 +357,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
 {
     if (page >> PAGE_BITS) return PW_ERR_INVALID;
     if (!cache->keys && create_tables(cache) < 0) return PW_ERR_NOMEM;
+    if (!cache->frames && frame != page && create_frames(cache) < 0) return PW_ERR_NOMEM;
     uint64_t key = key_of(cache, pdid, page);
     uint32_t line = find_line(cache, key);
     if (line == NO_LINE) {
@@ -356,7 +369,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
     uint64_t i = page_in_line(cache, page);
     if (cache->valid_words)
         cache->valid[(size_t)line * cache->valid_words + (i >> 6)] |= (uint64_t)1 << (i & 63);
-    *frame_of(cache, line, page) = frame;
+    if (cache->frames) *frame_of(cache, line, page) = frame;
     make_newest(cache, key, line);
     return PW_OK;
 }

@@ -2,7 +2,6 @@
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define FIRST_BUCKETS 8u
 
@@ -87,9 +86,8 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     if (ni->num_inbounds == ni->num_inbound_buckets && more_buckets(ni) < 0) return NULL;
     pw_inbound *inbound = ni->free_inbounds;
     if (inbound) ni->free_inbounds = inbound->next;
-    else if (!(inbound = malloc(sizeof *inbound))) return NULL;
-    memset(inbound, 0, offsetof(pw_inbound, walk.state)); /* the last member */
-    inbound->walk.for_write = true;
+    else if (!(inbound = calloc(1, sizeof *inbound))) return NULL;
+    *inbound = (pw_inbound){.walk = {.for_write = true, .many = inbound->walk.many}};
     inbound->delivered = inbound->small;
     if (num_words > sizeof inbound->small / sizeof inbound->small[0]) {
         inbound->delivered = calloc(num_words, sizeof *inbound->delivered);
@@ -190,11 +188,13 @@ void pw_inbound_destroy_all(pw_ni *ni)
             pw_inbound *inbound = ni->inbounds[i];
             ni->inbounds[i] = inbound->next;
             if (inbound->delivered != inbound->small) free(inbound->delivered);
+            pw_residency_finish(&inbound->walk);
             free(inbound);
         }
     while (ni->free_inbounds) {
         pw_inbound *inbound = ni->free_inbounds;
         ni->free_inbounds = inbound->next;
+        pw_residency_finish(&inbound->walk);
         free(inbound);
     }
     free(ni->inbounds);

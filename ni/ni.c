@@ -165,8 +165,10 @@ void pw_ni_destroy(pw_ni *ni)
     pw_inbound_destroy_all(ni);
     pw_peers_clear(&ni->senders);
     for (int page = 0; page < PW_CHANNEL_PAGES; page++) {
-        for (int i = 0; ni->source_walks[page] && i < PW_CHANNELS_PER_PAGE; i++)
+        for (int i = 0; ni->source_walks[page] && i < PW_CHANNELS_PER_PAGE; i++) {
+            if (ni->source_walks[page][i]) pw_residency_finish(ni->source_walks[page][i]);
             free(ni->source_walks[page][i]);
+        }
         free(ni->source_walks[page]);
     }
     free(ni->bounds.wanted);

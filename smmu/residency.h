@@ -11,6 +11,7 @@
  * necessary. It grows again by this factor while nothing is missing. */
 #define PW_RESIDENCY_PAGES_MIN 8
 #define PW_RESIDENCY_GROWTH 4
+#define PW_RESIDENCY_FEW 16 /* pages of a window for which nothing is allocated */
 
 typedef struct {
     uint64_t first_page, num_pages; /* num_pages 0: nothing probed yet */
@@ -21,8 +22,11 @@ typedef struct {
     bool may_vanish;       /* a file is mapped in the window: it may be truncated at any time */
     bool for_write;        /* which access the mapping must allow; set by the owner */
     bool is_fresh;         /* probed since the last access that is not a further one */
-    uint8_t state[PW_RESIDENCY_PAGES]; /* PW_PAGE_* */
+    uint8_t *many; /* PW_PAGE_* of a window of up to PW_RESIDENCY_PAGES; NULL: `few` was enough */
+    uint8_t few[PW_RESIDENCY_FEW]; /* the same, of a short one */
 } pw_residency;
+
+void pw_residency_finish(pw_residency *walk);
 
 /* The same, but what does not seem to be there for the access is looked at again: it may have come
  * since. is_further: the access before was to another page of the same block, just now, with
@@ -39,17 +43,21 @@ static inline int pw_residency_allows(int state)
     if (state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
     return state == PW_PAGE_FORBIDDEN ? PW_ERR_PROTECTION : PW_OK;
 }
+static inline const uint8_t *pw_residency_states(const pw_residency *walk)
+{
+    return walk->many ? walk->many : walk->few;
+}
 /* Does the snapshot show the page present? No probe. */
 static inline bool pw_residency_is_present(const pw_residency *walk, uint64_t page)
 {
     return page - walk->first_page < walk->num_pages &&
-           walk->state[page - walk->first_page] == PW_PAGE_PRESENT;
+           pw_residency_states(walk)[page - walk->first_page] == PW_PAGE_PRESENT;
 }
 /* Does it show the page absent, or write-protected, so that page-in helps? No probe. */
 static inline bool pw_residency_is_absent(const pw_residency *walk, uint64_t page)
 {
     if (page - walk->first_page >= walk->num_pages) return false;
-    uint8_t state = walk->state[page - walk->first_page];
+    uint8_t state = pw_residency_states(walk)[page - walk->first_page];
     return state == PW_PAGE_ABSENT || state == PW_PAGE_WRITE_PROTECTED;
 }
 /* Probe again before the next use: the OS may have changed the mapping. */
