@@ -3,6 +3,8 @@
 #include "native/array.h"
 #include <stdlib.h>
 
+#define FIRST_BUCKETS 16u
+
 enum { SOURCE_NODE, TRANSACTION_ID, SEQUENCE, PAGE, PDID, IS_WRITE, NUM_FIELDS };
 static const struct {
     uint8_t bits, digits;
@@ -61,11 +63,34 @@ void pw_faulting_blocks_destroy(pw_faulting_blocks *table)
     *table = (pw_faulting_blocks){.pool.free_list = NULL};
 }
 
-static uint32_t bucket(const pw_fault *fault)
+static pw_faulting_block **bucket(const pw_faulting_blocks *table, const pw_fault *fault)
 {
     uint64_t key =
         (uint64_t)fault->source_node << 32 | (uint64_t)fault->pdid << 16 | fault->transaction_id;
-    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PW_FAULTING_BUCKETS;
+    uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+    return &table->buckets[hash & (table->num_buckets - 1)];
+}
+
+/* Twice as many; each chain keeps its order. */
+static int more_buckets(pw_faulting_blocks *table)
+{
+    const pw_faulting_blocks before = *table;
+    table->num_buckets = before.num_buckets ? 2 * before.num_buckets : FIRST_BUCKETS;
+    table->buckets = calloc(table->num_buckets, sizeof *table->buckets);
+    if (!table->buckets) {
+        *table = before;
+        return PW_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < before.num_buckets; i++)
+        for (pw_faulting_block *each = before.buckets[i], *next; each; each = next) {
+            pw_faulting_block **end = bucket(table, &each->fault);
+            while (*end) end = &(*end)->next;
+            next = each->next;
+            each->next = NULL;
+            *end = each;
+        }
+    free(before.buckets);
+    return PW_OK;
 }
 
 static bool has_same_numbers(const pw_fault *a, const pw_fault *b)
@@ -78,15 +103,15 @@ pw_faulting_block *pw_faulting_blocks_of_entry(const pw_faulting_blocks *table,
                                                const pw_fault *numbers)
 {
     pw_faulting_block *oldest = NULL; /* the chain's newest stands first */
-    if (!table->buckets) return NULL;
-    for (pw_faulting_block *block = table->buckets[bucket(numbers)]; block; block = block->next)
+    if (!table->num_blocks) return NULL;
+    for (pw_faulting_block *block = *bucket(table, numbers); block; block = block->next)
         if (block->num_entries && has_same_numbers(&block->fault, numbers)) oldest = block;
     return oldest;
 }
 
 pw_faulting_block *pw_faulting_blocks_find(const pw_faulting_blocks *table, const pw_fault *fault)
 {
-    pw_faulting_block *block = table->buckets ? table->buckets[bucket(fault)] : NULL;
+    pw_faulting_block *block = table->num_blocks ? *bucket(table, fault) : NULL;
     while (block &&
            !(block->fault.identity == fault->identity && has_same_numbers(&block->fault, fault)))
         block = block->next;
@@ -100,20 +125,23 @@ pw_faulting_block *pw_faulting_blocks_note(pw_faulting_blocks *table, const pw_f
         block->fault = *fault; /* the notification's page has bounds of its own */
         return block;
     }
-    if (!table->buckets) table->buckets = calloc(PW_FAULTING_BUCKETS, sizeof block);
-    if (!table->buckets || !(block = pw_pool_take(&table->pool, sizeof *block))) return NULL;
-    uint32_t home = bucket(fault);
-    *block = (pw_faulting_block){.next = table->buckets[home], .fault = *fault};
-    table->buckets[home] = block;
+    if (table->num_blocks == table->num_buckets && more_buckets(table) < 0) return NULL;
+    block = pw_pool_take(&table->pool, sizeof *block);
+    if (!block) return NULL;
+    pw_faulting_block **home = bucket(table, fault);
+    *block = (pw_faulting_block){.next = *home, .fault = *fault};
+    *home = block;
+    table->num_blocks++;
     return block;
 }
 
 void pw_faulting_blocks_release(pw_faulting_blocks *table, pw_faulting_block *block)
 {
     if (block->num_entries || block->err_pending) return;
-    pw_faulting_block **link = &table->buckets[bucket(&block->fault)];
+    pw_faulting_block **link = bucket(table, &block->fault);
     while (*link != block) link = &(*link)->next;
     *link = block->next;
+    table->num_blocks--;
     pw_pool_give(&table->pool, block);
 }
 

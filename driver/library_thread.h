@@ -62,11 +62,11 @@ typedef struct pw_faulting_block {
     bool err_lost;                /* and one does */
 } pw_faulting_block;
 
-#define PW_FAULTING_BUCKETS 1024
-
 /* Zero is an empty one. */
 typedef struct {
-    pw_faulting_block **buckets; /* PW_FAULTING_BUCKETS; NULL: nothing was noted yet */
+    pw_faulting_block **buckets; /* of chains, the newest first */
+    uint32_t num_buckets;        /* a power of two, or 0 before the first */
+    uint32_t num_blocks;
     pw_pool pool;
 } pw_faulting_blocks;
 

@@ -1,6 +1,8 @@
 #include "native/ni_fifo.h"
 #include <stdlib.h>
 
+#define FIRST_SLOTS 16u
+
 pw_fifo_entry pw_fifo_pack(const pw_fifo_fields *f)
 {
     return (pw_fifo_entry){
@@ -31,22 +33,42 @@ void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth, uint32_t remembers)
 
 void pw_ni_fifo_finish(pw_ni_fifo *fifo)
 {
-    free(fifo->rings);
-    fifo->rings = NULL;
+    free(fifo->slots);
+    free(fifo->seen);
+    fifo->slots = NULL;
+    fifo->seen = NULL;
+    fifo->capacity = 0;
 }
 
-static bool make_rings(pw_ni_fifo *fifo)
+static pw_fifo_slot *slot_at(const pw_ni_fifo *fifo, uint32_t position)
 {
-    fifo->rings = calloc(1, sizeof *fifo->rings);
-    for (uint32_t i = 0; fifo->rings && i < PW_NI_FIFO_SEEN; i++)
-        fifo->rings->seen[i].at_ns = INT64_MIN;
-    return fifo->rings != NULL;
+    return &fifo->slots[(fifo->head + position) & (fifo->capacity - 1)];
+}
+
+static bool make_seen(pw_ni_fifo *fifo)
+{
+    fifo->seen = calloc(PW_NI_FIFO_SEEN, sizeof *fifo->seen);
+    for (uint32_t i = 0; fifo->seen && i < PW_NI_FIFO_SEEN; i++) fifo->seen[i].at_ns = INT64_MIN;
+    return fifo->seen != NULL;
+}
+
+static bool grow(pw_ni_fifo *fifo)
+{
+    const uint32_t capacity = fifo->capacity ? 2 * fifo->capacity : FIRST_SLOTS;
+    pw_fifo_slot *slots = malloc(capacity * sizeof *slots);
+    if (!slots) return false;
+    for (uint32_t i = 0; i < fifo->num_entries; i++) slots[i] = *slot_at(fifo, i);
+    free(fifo->slots);
+    fifo->slots = slots;
+    fifo->capacity = capacity;
+    fifo->head = 0;
+    return true;
 }
 
 static void drop_read(pw_ni_fifo *fifo, pw_time at_ns)
 {
-    while (fifo->num_read && fifo->rings->read_ns[fifo->head] <= at_ns) {
-        fifo->head = (fifo->head + 1) % PW_NI_FIFO_DEPTH;
+    while (fifo->num_read && slot_at(fifo, 0)->read_ns <= at_ns) {
+        fifo->head = (fifo->head + 1) & (fifo->capacity - 1);
         fifo->num_entries--;
         fifo->num_read--;
     }
@@ -59,33 +81,33 @@ static bool is_same(pw_fifo_entry a, pw_fifo_entry b) { return a.low == b.low &&
 static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns, uint64_t not_low)
 {
     uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
-    if (!not_low && fifo->rings->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
-        return fifo->rings->seen[last].entry;
+    if (!not_low && fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
+        return fifo->seen[last].entry;
     pw_time latest_ns = INT64_MIN;
     pw_fifo_entry entry = {0, 0};
     for (uint32_t i = 0; i < PW_NI_FIFO_SEEN;
          i++) { /* oldest first: of equal times the later one */
         uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
-        if (fifo->rings->seen[slot].at_ns > at_ns || fifo->rings->seen[slot].at_ns < latest_ns ||
-            (not_low && fifo->rings->seen[slot].entry.low == not_low))
+        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns ||
+            (not_low && fifo->seen[slot].entry.low == not_low))
             continue;
-        latest_ns = fifo->rings->seen[slot].at_ns;
-        entry = fifo->rings->seen[slot].entry;
+        latest_ns = fifo->seen[slot].at_ns;
+        entry = fifo->seen[slot].entry;
     }
     return entry;
 }
 
 static void note_seen(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
-    fifo->rings->seen[fifo->next_seen].at_ns = at_ns;
-    fifo->rings->seen[fifo->next_seen].entry = entry;
+    fifo->seen[fifo->next_seen].at_ns = at_ns;
+    fifo->seen[fifo->next_seen].entry = entry;
     fifo->next_seen = (fifo->next_seen + 1) % PW_NI_FIFO_SEEN;
     fifo->latest_ns = pw_later(fifo->latest_ns, at_ns);
 }
 
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
-    if (!fifo->rings && !make_rings(fifo)) return PW_FIFO_NO_MEMORY;
+    if (!fifo->seen && !make_seen(fifo)) return PW_FIFO_NO_MEMORY;
     pw_fifo_entry last = last_before(fifo, at_ns, 0);
     if (is_same(entry, last) ||
         (fifo->remembers > 1 && is_same(entry, last_before(fifo, at_ns, last.low)))) {
@@ -94,9 +116,8 @@ enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_en
     }
     drop_read(fifo, at_ns);
     if (fifo->num_entries >= fifo->depth) return PW_FIFO_LOST;
-    uint32_t slot = (fifo->head + fifo->num_entries++) % PW_NI_FIFO_DEPTH;
-    fifo->rings->entries[slot] = entry;
-    fifo->rings->pushed_ns[slot] = at_ns;
+    if (fifo->num_entries == fifo->capacity && !grow(fifo)) return PW_FIFO_NO_MEMORY;
+    *slot_at(fifo, fifo->num_entries++) = (pw_fifo_slot){.entry = entry, .pushed_ns = at_ns};
     note_seen(fifo, at_ns, entry);
     return PW_FIFO_PUSHED;
 }
@@ -104,29 +125,29 @@ enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_en
 uint64_t pw_ni_fifo_read_word(pw_ni_fifo *fifo, pw_time at_ns)
 {
     if (fifo->num_read == fifo->num_entries) return 0;
-    uint32_t slot = (fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH;
+    pw_fifo_slot *next = slot_at(fifo, fifo->num_read);
     fifo->half_read = !fifo->half_read;
-    if (fifo->half_read) return fifo->rings->entries[slot].low;
-    fifo->rings->read_ns[slot] = at_ns;
+    if (fifo->half_read) return next->entry.low;
+    next->read_ns = at_ns;
     fifo->num_read++;
-    return fifo->rings->entries[slot].high;
+    return next->entry.high;
 }
 
 pw_time pw_ni_fifo_next_ns(const pw_ni_fifo *fifo)
 {
     if (fifo->num_read == fifo->num_entries) return PW_NEVER;
-    return fifo->rings->pushed_ns[(fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH];
+    return slot_at(fifo, fifo->num_read)->pushed_ns;
 }
 
 pw_fifo_entry pw_ni_fifo_peek(const pw_ni_fifo *fifo)
 {
-    return fifo->rings->entries[(fifo->head + fifo->num_read) % PW_NI_FIFO_DEPTH];
+    return slot_at(fifo, fifo->num_read)->entry;
 }
 
 void pw_ni_fifo_delay(pw_ni_fifo *fifo, pw_time at_ns, pw_time by_ns)
 {
     for (uint32_t i = fifo->num_read; i-- > 0;) { /* in the order of reading: the latest last */
-        pw_time *read_ns = &fifo->rings->read_ns[(fifo->head + i) % PW_NI_FIFO_DEPTH];
+        pw_time *read_ns = &slot_at(fifo, i)->read_ns;
         if (*read_ns <= at_ns) return;
         *read_ns += by_ns;
     }

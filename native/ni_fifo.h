@@ -32,26 +32,28 @@ pw_fifo_fields pw_fifo_unpack(pw_fifo_entry entry);
 #define PW_NI_FIFO_SEEN 128 /* packets of two blocks */
 
 typedef struct {
-    pw_fifo_entry entries[PW_NI_FIFO_DEPTH];
-    int64_t pushed_ns[PW_NI_FIFO_DEPTH];
-    int64_t read_ns[PW_NI_FIFO_DEPTH]; /* when it leaves; of the first num_read entries */
-    struct {
-        pw_time at_ns;
-        pw_fifo_entry entry;
-    } seen[PW_NI_FIFO_SEEN]; /* pushed or equal to the last */
-} pw_fifo_rings;
+    pw_fifo_entry entry;
+    pw_time pushed_ns, read_ns; /* read_ns: when it leaves; of the first num_read entries */
+} pw_fifo_slot;
 
 typedef struct {
-    pw_fifo_rings *rings; /* NULL: nothing was pushed yet */
-    uint32_t depth;       /* usable part, <= PW_NI_FIFO_DEPTH */
-    uint32_t remembers;   /* blocks whose last entry it knows: 1 or 2 */
+    pw_time at_ns;
+    pw_fifo_entry entry;
+} pw_fifo_seen;
+
+typedef struct {
+    pw_fifo_slot *slots; /* ring of `capacity` */
+    uint32_t capacity;   /* a power of two, as many as there ever were; 0: nothing was pushed yet */
+    uint32_t depth;      /* entries at most, <= PW_NI_FIFO_DEPTH */
+    uint32_t remembers;  /* blocks whose last entry it knows: 1 or 2 */
     uint32_t head, num_entries, num_read;
+    pw_fifo_seen *seen; /* ring of PW_NI_FIFO_SEEN: pushed or equal to the last */
     uint32_t next_seen;
     pw_time latest_ns; /* of all that were seen */
     bool half_read;    /* the low word of the next entry was read, the high one was not */
 } pw_ni_fifo;
 
-/* NO_MEMORY: of the host, at the first push. */
+/* NO_MEMORY: of the host, for more entries than there ever were. */
 enum pw_fifo_outcome { PW_FIFO_PUSHED, PW_FIFO_FILTERED, PW_FIFO_LOST, PW_FIFO_NO_MEMORY };
 
 void pw_ni_fifo_init(pw_ni_fifo *fifo, uint32_t depth, uint32_t remembers);

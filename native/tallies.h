@@ -4,6 +4,7 @@
 #ifndef PW_NATIVE_TALLIES_H
 #define PW_NATIVE_TALLIES_H
 #include "native/peers.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* How many values there were of each order of magnitude. */
@@ -54,7 +55,8 @@ static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time t
 
 /* Which pages were met how often: counts of groups of neighbouring pages, in a fixed number of
  * places. A group more than there are places for makes all groups twice as long and merges
- * neighbours, until there is room; no count is lost. Zeroed: empty. */
+ * neighbours, until there is room; no count is lost. Zeroed: empty; the first page allocates, and
+ * without memory none is counted. */
 
 /* cdef begin */
 #define PW_HEAT_GROUPS 256
@@ -67,7 +69,7 @@ typedef struct {
 typedef struct {
     uint32_t shift; /* a group is 2^shift pages */
     uint32_t num_groups;
-    pw_heat_group groups[PW_HEAT_GROUPS]; /* ascending */
+    pw_heat_group *groups; /* PW_HEAT_GROUPS, ascending; NULL: none yet */
 } pw_page_heat;
 /* cdef end */
 
@@ -96,8 +98,16 @@ static inline uint32_t pw_page_heat_place(const pw_page_heat *heat, uint64_t gro
     return low;
 }
 
+static inline void pw_page_heat_finish(pw_page_heat *heat)
+{
+    free(heat->groups);
+    *heat = (pw_page_heat){0};
+}
+
 static inline void pw_page_heat_add(pw_page_heat *heat, uint64_t page)
 {
+    if (!heat->groups) heat->groups = calloc(PW_HEAT_GROUPS, sizeof *heat->groups);
+    if (!heat->groups) return;
     for (;; pw_page_heat_merge(heat)) {
         uint64_t group = page >> heat->shift;
         uint32_t place = pw_page_heat_place(heat, group);

@@ -4,6 +4,7 @@
 #include "native/array.h"
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
+#include <stdlib.h>
 
 /* --- source --- */
 
@@ -239,7 +240,8 @@ static pw_grant_frame *grant_slot(pw_ni *ni, uint32_t peer, uint32_t stream)
 int pw_lookahead_on_grant(pw_ni *ni, const pw_frame_header *frame)
 {
     const pw_grant_frame *grant = (const pw_grant_frame *)frame;
-    if (grant->num_blocks <= PW_GRANT_BLOCKS)
+    if (!ni->grants) ni->grants = calloc(PW_GRANTS_KEPT, sizeof *ni->grants);
+    if (ni->grants && grant->num_blocks <= PW_GRANT_BLOCKS)
         *grant_slot(ni, frame->source_node, frame->stream) = *grant;
     return PW_OK;
 }
@@ -247,6 +249,7 @@ int pw_lookahead_on_grant(pw_ni *ni, const pw_frame_header *frame)
 bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_transaction *transaction,
                           const pw_block_frame *frame, pw_time *ack_ns)
 {
+    if (!ni->grants) return false;
     const pw_grant_frame *grant = grant_slot(ni, transfer->peer, transfer->stream);
     uint32_t i = transaction->block_idx - grant->first_block;
     if (grant->header.stream != transfer->stream || grant->header.source_node != transfer->peer ||

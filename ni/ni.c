@@ -172,6 +172,7 @@ void pw_ni_destroy(pw_ni *ni)
         free(ni->source_walks[page]);
     }
     free(ni->bounds.wanted);
+    free(ni->grants);
     pw_occupancy_finish(&ni->kept);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
@@ -190,6 +191,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_calendar_finish(&ni->receive_engine);
     pw_calendar_finish(&ni->copier);
     pw_peers_clear(&ni->tallies.peers);
+    pw_page_heat_finish(&ni->tallies.fault_pages);
     free(ni);
 }
 

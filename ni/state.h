@@ -157,10 +157,10 @@ struct pw_ni {
     pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
     pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
                                                     * page is taken */
-    pw_grant_frame grants[PW_GRANTS_KEPT]; /* last one of a stream, by hash: hints, nothing is lost
-                                              with them */
-    pw_inbound **inbounds;                 /* buckets of chains */
-    uint32_t num_inbound_buckets;          /* a power of two, or 0 */
+    pw_grant_frame *grants; /* PW_GRANTS_KEPT, the last one of a stream, by hash: hints, nothing is
+                             * lost with them; NULL: none came */
+    pw_inbound **inbounds;  /* buckets of chains */
+    uint32_t num_inbound_buckets; /* a power of two, or 0 */
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
     pw_peers senders; /* of struct pw_sender: who has written something */

@@ -184,9 +184,10 @@ def test_tallies_are_exact():
     tallies.fault_waits.bins[64] = 5
     tallies.fault_times.bin_ns, tallies.fault_times.bins[255] = 2048, 7
     heat = tallies.fault_pages
+    groups = heat.groups = ffi.new("pw_heat_group[]", 2)
     heat.shift, heat.num_groups = 3, 2
-    heat.groups[0].group, heat.groups[0].count = 1, most
-    heat.groups[1].group, heat.groups[1].count = 0x7FFFFFFF8, 2
+    groups[0].group, groups[0].count = 1, most
+    groups[1].group, groups[1].count = 0x7FFFFFFF8, 2
     for peer, messages, num_bytes in [(70000, 1, 2), (1, 4, most)]:
         item = lib.pw_peers_make(
             ffi.addressof(tallies, "peers"), peer, ffi.sizeof("pw_peer_traffic")

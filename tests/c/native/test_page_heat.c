@@ -28,6 +28,7 @@ static void test_groups_merge_only_when_places_run_out(void)
     assert(heat.shift == 1 && heat.num_groups == PW_HEAT_GROUPS / 2 + 1);
     assert(counted(&heat, 3) == 3 && counted(&heat, (UINT64_C(1) << 51) - 1) == 1);
     check_ascending(&heat);
+    pw_page_heat_finish(&heat);
 }
 
 static void test_no_count_is_lost(void)
@@ -47,6 +48,7 @@ static void test_no_count_is_lost(void)
     uint64_t total = 0;
     for (uint32_t i = 0; i < heat.num_groups; i++) total += heat.groups[i].count;
     assert(total == 5000);
+    pw_page_heat_finish(&heat);
 }
 
 static void test_orders_of_magnitude(void)
