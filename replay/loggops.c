@@ -260,31 +260,40 @@ static void send(pw_loggops *loggops, event now)
     start_released(loggops, now.rank);
 }
 
-/* A long message has been received: its sender goes on, at this time at the earliest. */
-static void finish_sender(pw_loggops *loggops, uint32_t rank, uint32_t node, int64_t now_ns)
+/* A receive has its message. What that lets begin comes in the order of ranks; the sender of a long
+ * message goes on now at the earliest. */
+static void meet(pw_loggops *loggops, const early *sent, uint32_t rank, uint32_t node,
+                 int64_t now_ns)
 {
-    rank_state *state = &loggops->ranks[rank];
-    const pw_loggops_node *sent = &state->nodes[node];
-    if (sent->size <= loggops->costs.eager_bytes) return;
-    state->cpu_ns[sent->cpu] = later(state->cpu_ns[sent->cpu], now_ns);
-    state->out_ns[sent->nic] = later(state->out_ns[sent->nic], now_ns);
+    rank_state *state = &loggops->ranks[sent->source];
+    const pw_loggops_node *message = &state->nodes[sent->node];
+    const bool is_long = message->size > loggops->costs.eager_bytes;
+    if (is_long) {
+        state->cpu_ns[message->cpu] = later(state->cpu_ns[message->cpu], now_ns);
+        state->out_ns[message->nic] = later(state->out_ns[message->nic], now_ns);
+    }
+    if (is_long && sent->source <= rank) finish(loggops, sent->source, sent->node);
+    if (sent->source < rank) start_released(loggops, sent->source);
+    if (loggops->ranks[rank].nodes[node].state == PW_LOGGOPS_WAITS) begin(loggops, rank, node);
     finish(loggops, rank, node);
     start_released(loggops, rank);
+    if (is_long && sent->source > rank) {
+        finish(loggops, sent->source, sent->node);
+        start_released(loggops, sent->source);
+    }
 }
 
 static void receive(pw_loggops *loggops, event now)
 {
     rank_state *state = &loggops->ranks[now.rank];
     early found;
-    begin(loggops, now.rank, now.node);
-    if (!take_early(loggops, now.rank, &state->nodes[now.node], &found)) {
-        post(state, now.node);
-        start_released(loggops, now.rank);
+    if (take_early(loggops, now.rank, &state->nodes[now.node], &found)) {
+        meet(loggops, &found, now.rank, now.node, now.time_ns);
         return;
     }
-    finish(loggops, now.rank, now.node);
+    begin(loggops, now.rank, now.node);
+    post(state, now.node);
     start_released(loggops, now.rank);
-    finish_sender(loggops, found.source, found.node, now.time_ns);
 }
 
 static void arrive(pw_loggops *loggops, event now)
@@ -308,9 +317,7 @@ static void arrive(pw_loggops *loggops, event now)
         keep_early(loggops, now.rank, now.source, now.node);
         return;
     }
-    finish_sender(loggops, now.source, now.node, now.time_ns);
-    finish(loggops, now.rank, node);
-    start_released(loggops, now.rank);
+    meet(loggops, &(early){now.source, now.node, NONE}, now.rank, node, now.time_ns);
 }
 
 int pw_loggops_run(pw_loggops *loggops)

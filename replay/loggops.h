@@ -4,8 +4,8 @@
  *
  * A send takes the CPU for o + (s-1)O and the interface for g + (s-1)G; its message arrives L + o
  * later, and takes the receiver's CPU for o + max((s-1)O, (s-1)G), its interface for g + (s-1)G. A
- * send of at most S bytes is over when it has begun, a longer one when it has been received. One
- * handle, one thread. */
+ * send of at most S bytes is over when it has begun, a longer one, whatever the receive says, when
+ * it has been received. One handle, one thread. */
 #ifndef PW_REPLAY_LOGGOPS_H
 #define PW_REPLAY_LOGGOPS_H
 #include "native/types.h"

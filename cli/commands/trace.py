@@ -199,7 +199,8 @@ def convert(
         typer.Option(
             metavar="HOW",
             help="where messages lie if FROM does not say: reuse, the same memory for the same "
-            "peer and tag (default); fresh, new memory each time; pool:K, K buffers in turn",
+            "peer and tag; fresh, new memory each time; pool:K, K buffers in turn. Default: "
+            "recorded for PMPI, else reuse",
         ),
     ] = "",
     skip_unsupported: Annotated[

@@ -20,7 +20,7 @@ Made = TypeVar("Made")
 
 SUFFIXES = {".pwt": "pwt", ".goal": "goal", ".bin": "goal-binary", ".ti": "ti"}
 """Formats that are written, by the end of a file's name."""
-_BUFFERS = "allowed is fresh, reuse, or pool:K with K buffers"
+_BUFFERS = "allowed is fresh, reuse, pool:K with K buffers, or for PMPI recorded"
 
 
 def format_of(path: str) -> str:
@@ -61,8 +61,10 @@ class Conversion:
     """What was asked for, and what came up."""
 
     def __init__(self, *, buffers: str = "", skips: bool = False, ns_per_flop: float = 1.0) -> None:
-        self._make_buffers = buffers_of(buffers or "reuse")
-        self._buffers, self._skips, self._ns_per_flop = buffers, skips, ns_per_flop
+        self._are_recorded = buffers == "recorded"
+        self._buffers = "" if self._are_recorded else buffers
+        self._make_buffers = buffers_of(self._buffers or "reuse")
+        self._skips, self._ns_per_flop = skips, ns_per_flop
         self.problems = Problems()
 
     def run(self, source: str, out: str) -> None:
@@ -88,6 +90,8 @@ class Conversion:
     # ---- to a trace
 
     def _import(self, source: str, found: str, out: str) -> None:
+        if self._are_recorded and found != "pmpi":
+            raise ConfigError(f"--buffers recorded: '{source}' does not say where messages lie")
         imports = {
             "goal": self._goal,
             "goal-binary": self._goal,

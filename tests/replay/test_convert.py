@@ -406,8 +406,10 @@ def test_buffers_are_where_they_were_asked_for(tmp_path, buffers, num_sent, num_
 
 
 def test_wrong_buffers_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="--buffers pool:0: allowed is fresh, reuse, or pool:K"):
+    with pytest.raises(ConfigError, match="--buffers pool:0: allowed is fresh, reuse, pool:K"):
         from_text(tmp_path, TWO.format("", ""), buffers="pool:0")
+    with pytest.raises(ConfigError, match="--buffers recorded: '.*' does not say where"):
+        from_text(tmp_path, TWO.format("", ""), buffers="recorded")
 
 
 # ---- SimGrid's TI
@@ -549,7 +551,7 @@ def write_pmpi(folder, texts=PMPI):
 
 def test_pmpi_has_addresses_and_keeps_them(tmp_path):
     """Buffers of rank 0: 24,000 bytes at 20480100, and at 20508000, on adjacent pages: a region."""
-    convert(write_pmpi(tmp_path), tmp_path / "out.pwt")
+    convert(write_pmpi(tmp_path), tmp_path / "out.pwt", buffers="recorded")
     ranks = plain(tmp_path / "out.pwt")
     assert ranks[0][:6] == [
         Calc(1000 + 8500), Sent(1, 5, 24000), Calc(2000), Received(1, 6, 24000), Calc(1000 + 3500),
@@ -624,6 +626,27 @@ def test_the_name_of_a_pmpi_file_has_its_rank(tmp_path):
     (tmp_path / "a-0-0.txt").write_text(PMPI[1].replace("{world}", "1,0,1"))
     with pytest.raises(TraceError, match="has one `-0`, which is its rank"):
         convert(tmp_path / "a-0-0.txt", tmp_path / "out.pwt")
+
+
+# ---- anything
+
+TEXT = """
+num_ranks rank send recv calc to from tag cpu { } requires irequires l1 l1: b 0 1 2 -1 8b
+init isend irecv wait waitall barrier bcast allreduce compute 1e3 x
+MPI_Send MPI_Recv MPI_Waitall MPI_Bcast : 1.0 - 11,8,8 5,0,1
+"""
+WORDS = st.sampled_from([*TEXT.split(), "\n", "\n\n"])
+
+
+@pytest.mark.parametrize("first", ["num_ranks 1\nrank 0 {\n", "0 init\n", "MPI_Init:-:1:1:1.0\n"])
+@given(words=st.lists(WORDS, max_size=30), glue=st.sampled_from([" ", ":"]))
+def test_any_text_is_converted_or_refused(tmp_path_factory, first, words, glue):
+    path = tmp_path_factory.mktemp("any") / "a-0.txt"
+    path.write_text(first + glue.join(words).replace("\n:", "\n"))
+    try:
+        convert(path, path.with_suffix(".pwt"))
+    except ConfigError as error:
+        assert str(error)
 
 
 # ---- the command
