@@ -179,6 +179,7 @@ class Replay(Closing):
         self._chunks: dict[tuple[int, int], Any] = {}
         self._answers: list[Answers] = []
         self._failure: BaseException | None = None
+        self._standing = ""
         made = ffi.new("pw_many **")
         check(lib.pw_many_create(trace.num_ranks, made), f"{trace.num_ranks} nodes")
         self._c = ffi.gc(made[0], lib.pw_many_destroy)
@@ -258,8 +259,9 @@ class Replay(Closing):
     # -- running
 
     def run(self) -> Difference | None:
-        """To the end of every program; None, or with `verify` the first difference. Raises
-        ReplayError: the trace makes no sense, a transfer failed, or nothing could go on."""
+        """To the end of every program, or of what a kill has left of it; None, or with `verify` the
+        first difference. Raises ReplayError: the trace makes no sense, a transfer failed, or
+        nothing could go on."""
         code = 1
         while code > 0:
             code = lib.pw_many_run(self._c, _STEPS_AT_ONCE)
@@ -269,7 +271,10 @@ class Replay(Closing):
                 return difference
             self._raise(code, ffi.string(lib.pw_many_reason(self._c)).decode(errors="replace"))
         if not self._has_ended():
-            raise ReplayError(explain(self.places(), self.unmatched()))
+            places = self.places()
+            if not any(place.is_cut for place in places):
+                raise ReplayError(explain(places, self.unmatched()))
+            self._standing = explain(places, self.unmatched())  # for what a kill has cut off
         return None
 
     def _has_ended(self) -> bool:
@@ -360,7 +365,7 @@ class Replay(Closing):
                 f"the recording of {len(cut):,} ranks was cut, the first is rank {cut[0]}: what "
                 "they did later is missing"
             )
-        return made
+        return [*made, self._standing] if self._standing else made
 
     def _report(self, rank: int) -> dict[str, Any]:
         node = self.node(rank)

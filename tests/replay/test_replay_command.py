@@ -119,8 +119,17 @@ def test_what_is_refused(file, words, code, said, capsys):
 
 
 def test_trace_that_stands_still_fails(tmp_path, trace, capsys):
-    trace.chunks[2, KINDS[0]] = trace.chunks[2, KINDS[0]][:20]
-    assert main(["replay", written(tmp_path / "cut.pwt", trace)]) == 1
+    trace.chunks[2, KINDS[0]] = [*trace.chunks[2, KINDS[0]][:20], r.encode(r.End())]
+    assert main(["replay", written(tmp_path / "ended.pwt", trace)]) == 1
     said = capsys.readouterr().err
-    assert "nothing can go on" in said
+    assert "nothing can go on: 2 of 4 ranks wait" in said
     assert "rank 1 in Waitall" in said
+
+
+def test_trace_that_a_kill_has_cut_off_is_replayed_as_far_as_it_goes(tmp_path, trace, capsys):
+    trace.chunks[2, KINDS[0]] = trace.chunks[2, KINDS[0]][:20]
+    assert main(["replay", written(tmp_path / "cut.pwt", trace)]) == 0
+    shown = capsys.readouterr()
+    assert "PERFORMANCE" in shown.out
+    assert "the recording of 1 ranks was cut, the first is rank 2" in shown.err
+    assert "rank 1 in Waitall" in shown.err
