@@ -26,7 +26,7 @@ from pagewire.cli.launch import launch
 from pagewire.native import lib
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, format_value
-from pagewire.replay.replay import MATCHINGS, Performance, Replay, ReplayError, Settings
+from pagewire.replay.replay import MATCHINGS, Performance, Replay, Settings
 from pagewire.replay.trace import Reader
 from pagewire.run.report import report
 from pagewire.run.settings import config
@@ -153,7 +153,7 @@ def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
                     print(f"pagewire: {difference}", file=sys.stderr)
                     return 1
                 outcome, num_verified = made.outcome(), made.num_verified
-        except ReplayError as error:
+        except RuntimeError as error:
             print(f"pagewire: {error}", file=sys.stderr)
             return 1
         for warning in outcome.warnings:
@@ -229,7 +229,7 @@ def replay_row(file: str, assignments: Sequence[str], matching: str) -> Row:
             with Replay(trace, settings, matching=matching) as made:
                 made.run()
                 outcome = made.outcome()
-    except (ConfigError, ReplayError) as error:
+    except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), ())
     document = report.document(outcome.per_rank, settings.config, _label(meta))
     return Row(

@@ -22,6 +22,7 @@ from programs import (
     send,
 )
 
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native.settings import ConfigError
 from pagewire.replay import records as r
 from pagewire.replay.replay import Replay, ReplayError, Settings
@@ -326,6 +327,27 @@ def test_recorded_settings_count_and_those_asked_for_go_before():
         Settings.of({"platform": "[\n"})
     with pytest.raises(ConfigError, match="--matching 'x': allowed is one of recorded, free"):
         Replay(trace, Settings.of({}), matching="x")
+
+
+class WholeTransfer(PageInPolicy):
+    """As `all` does."""
+
+    def pages(self, *, fault: PageFault) -> range:
+        return range(fault.page, fault.transfer.stop)
+
+
+class Broken(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        raise ZeroDivisionError("by hand")
+
+
+def test_classes_in_python_are_asked():
+    built_in = pair(*exchange(), "run.memory=part", "run.policy=all")
+    assert pair(*exchange(), "run.memory=part", "run.policy=page") != built_in
+    own = f"run.policy={__name__}:WholeTransfer"
+    assert pair(*exchange(), "run.memory=part", own) == built_in
+    with pytest.raises(Exception, match="by hand"):
+        pair(*exchange(), "run.memory=part", f"run.policy={__name__}:Broken")
 
 
 # -- what makes no sense

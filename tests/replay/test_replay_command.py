@@ -7,6 +7,7 @@ import pytest
 from programs import HandMade, halo
 
 from pagewire.cli.main import main
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native import lib
 from pagewire.replay import records as r
 from pagewire.replay.replay import Replay, Settings
@@ -64,6 +65,16 @@ def test_rows_are_those_of_compare_and_equal_over_processes(file, tmp_path, caps
     assert [name for name, _ in one] == ["pretouch", "part/page", "part/all"]
     assert documents[0]["settings"]["run.timeout"] == "1ms"
     assert documents[0]["entries"][0]["slowdown"] == 0
+
+
+class Broken(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        raise ZeroDivisionError("by hand")
+
+
+def test_class_in_python_that_fails_ends_the_replay(file, capsys):
+    assert main(["replay", file, "--policy", f"{__name__}:Broken"]) == 1
+    assert "by hand" in capsys.readouterr().err
 
 
 def test_every_strategy_replays_or_says_why_not(file, tmp_path, capsys):
