@@ -1,5 +1,6 @@
 /* The turn: bursts in, engine, events, bursts out. */
 #include "node/node_state.h"
+#include "node/record/recorder.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -99,13 +100,14 @@ static int fail_to_receive(pw_node *node, int code)
 }
 
 /* 1: a burst was here, 0: none was. */
-static int receive(pw_node *node)
+static int receive(pw_node *node, bool waiting)
 {
     const pw_wire_ops *ops = node->wire->ops;
     pw_wire_burst burst;
     int code, moved = 0;
     while ((code = ops->poll(node->wire, &burst)) > 0) {
         moved = 1;
+        if (node->clock.recorder) pw_recorder_received(node->clock.recorder, burst.source, waiting);
         code = receive_burst(node, burst.source, burst.data, burst.num_bytes);
         ops->taken(node->wire, &burst);
         if (code < 0) return code;
@@ -292,13 +294,14 @@ static int turn(pw_node *node, bool waiting)
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
     }
-    int moved = receive(node);
+    int moved = receive(node, waiting);
     if (moved < 0) {
         node->is_posted = true; /* some may have been received */
         return moved;
     }
     int64_t horizon_ns = waiting ? FOREVER : node->clock.now_ns;
     if (moved || node->is_posted || node->next_ns <= horizon_ns) {
+        if (node->clock.recorder) pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
         int ran = run(node, horizon_ns);
         moved = ran < 0 ? ran : moved | ran;
         if (moved) pw_idleness_tell_resting(&node->idleness);

@@ -30,6 +30,13 @@
     5                  /* region, base address; as the run had them: equal runs may differ here \
                         */
 #define PW_PWT_INDEX 6 /* pw_pwt_index_row, of all ranks */
+#define PW_PWT_TURNS \
+    7 /* numbers: when this host let the node work, on which its times depend where flows contend. \
+       * Of each turn: records of OPS since the one before, PW_TURN_BURST + node for each burst \
+       * that was taken, and how it ended */
+#define PW_TURN_COMPUTES 0 /* the NI went on to the CPU's clock, which follows */
+#define PW_TURN_WAITS 1    /* and as far as it could */
+#define PW_TURN_BURST 2
 
 #define PW_PWT_CODEC_NONE 0
 #define PW_PWT_CODEC_ZSTD 1
@@ -118,7 +125,7 @@ typedef struct {
 
 /* What a rank has not written yet stands in FILE.RANK.tail, which it maps, so that a kill loses
  * nothing: an open chunk for each stream. The file goes when the rank ends well. */
-#define PW_PWT_OPEN_CHUNKS 4
+#define PW_PWT_OPEN_CHUNKS 5
 typedef struct {
     uint16_t kind, reserved;
     uint32_t rank, sequence;

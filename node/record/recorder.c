@@ -47,7 +47,7 @@ struct pw_recorder {
     pw_memory *memory;
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
-    stream *tail, *ops, *matches, *times, *regions; /* the tail file, mapped, and its parts */
+    stream *tail, *ops, *matches, *times, *regions, *turns; /* the tail file, mapped, and its parts */
     char *tail_path;
     uint64_t region_base[REGIONS_MAX];
     uint32_t num_regions, num_operations;
@@ -60,6 +60,8 @@ struct pw_recorder {
     /* not written yet, since a test in vain takes it back */
     int64_t compute_ns, look_ns;
     uint64_t num_looks;
+    uint64_t num_since_turn; /* records */
+    bool is_turning;
     bool has_call, costs_call, is_swallowed, has_entered;
     bool is_found_awaited; /* the next completion is that of a message found */
     int64_t time_ns;       /* last of the times */
@@ -132,6 +134,7 @@ static stream *put_op(pw_recorder *recorder, uint8_t opcode)
 {
     stream *out = recorder->ops;
     begin_record(recorder, out);
+    recorder->num_since_turn++;
     out->bytes[out->num_bytes++] = opcode;
     return out;
 }
@@ -587,6 +590,38 @@ void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation)
         (finished){operation->complete_ns, operation->recorded - 1};
 }
 
+/* ---- the node's turns */
+
+static void put_turn(pw_recorder *recorder, uint64_t number)
+{
+    begin_record(recorder, recorder->turns);
+    put(recorder->turns, number);
+}
+
+static void begin_turn(pw_recorder *recorder, bool is_waiting)
+{
+    if (recorder->is_turning) return;
+    if (is_waiting) put_call(recorder); /* else it may be a test in vain, which leaves no record */
+    recorder->is_turning = true;
+    put_turn(recorder, recorder->num_since_turn);
+    recorder->num_since_turn = 0;
+}
+
+void pw_recorder_received(pw_recorder *recorder, uint32_t node, bool is_waiting)
+{
+    begin_turn(recorder, is_waiting);
+    put_turn(recorder, (uint64_t)node + PW_TURN_BURST);
+}
+
+void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns)
+{
+    begin_turn(recorder, is_waiting);
+    put_turn(recorder, is_waiting ? PW_TURN_WAITS : PW_TURN_COMPUTES);
+    if (!is_waiting) put_turn(recorder, (uint64_t)now_ns);
+    end_record(recorder->turns);
+    recorder->is_turning = false;
+}
+
 /* ---- the rest */
 
 void pw_recorder_region_entered(pw_recorder *recorder, const char *name, size_t num_bytes)
@@ -639,7 +674,8 @@ static int map_tail(pw_recorder *recorder, const char *path)
     recorder->regions = open_chunk(recorder, 0, PW_PWT_REGIONS);
     recorder->matches = open_chunk(recorder, 1, PW_PWT_MATCHES);
     recorder->times = open_chunk(recorder, 2, PW_PWT_TIMES);
-    recorder->ops = open_chunk(recorder, 3, PW_PWT_OPS);
+    recorder->turns = open_chunk(recorder, 3, PW_PWT_TURNS);
+    recorder->ops = open_chunk(recorder, 4, PW_PWT_OPS);
     return PW_OK;
 }
 

@@ -67,6 +67,13 @@ void pw_recorder_found(pw_recorder *recorder, pw_operation *arrived, uint32_t fl
 /* The message is received. */
 void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_operation *receive);
 
+/* ---- the node's turns */
+
+/* A burst of this node is here. */
+void pw_recorder_received(pw_recorder *recorder, uint32_t node, bool is_waiting);
+/* The engine runs with it: up to now_ns, or while the CPU waits. */
+void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns);
+
 /* ---- memory */
 
 /* The NI is about to use these bytes: in what state has the program left their pages? */
