@@ -15,6 +15,8 @@ typedef struct {
     pw_wire wire; /* first: see wire.h */
     join *joined;
     pw_queue inbox, left;
+    pw_queue expected; /* out of the inbox, to be polled */
+    bool expects;      /* polls give those alone */
     uint32_t num_pending; /* sent and not taken yet */
     bool is_open;
 } end;
@@ -67,7 +69,7 @@ static uint8_t *sent(pw_wire *wire)
 static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
 {
     end *self = (end *)(void *)wire;
-    entry *burst = pw_queue_take(&self->inbox);
+    entry *burst = pw_queue_take(self->expects ? &self->expected : &self->inbox);
     if (!burst) return 0;
     *out = (pw_wire_burst){.source = burst->source,
                            .num_bytes = burst->num_bytes,
@@ -79,6 +81,53 @@ static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
 static void taken(pw_wire *wire, const pw_wire_burst *burst)
 {
     leave(((end *)(void *)wire)->joined, (entry *)(uintptr_t)burst->token);
+}
+
+/* The first burst of the source, out of the queue; NULL: there is none. */
+static entry *take_from(pw_queue *queue, uint32_t source)
+{
+    pw_link *before = NULL, *each = queue->first;
+    while (each && ((const entry *)each)->source != source) {
+        before = each;
+        each = each->next;
+    }
+    if (!each) return NULL;
+    if (before) before->next = each->next;
+    else queue->first = each->next;
+    if (!each->next) queue->last = before;
+    return (entry *)each;
+}
+
+/* Back to the inbox, before all others: the order of each source is as it was. */
+static void put_back(end *self)
+{
+    if (!self->expected.first) return;
+    ((pw_link *)self->expected.last)->next = self->inbox.first;
+    if (!self->inbox.first) self->inbox.last = self->expected.last;
+    self->inbox.first = self->expected.first;
+    self->expected = (pw_queue){NULL, NULL};
+}
+
+bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources)
+{
+    end *self = (end *)(void *)wire;
+    self->expects = true;
+    for (uint32_t i = 0; i < num_sources; i++) {
+        entry *burst = take_from(&self->inbox, sources[i]);
+        if (!burst) {
+            put_back(self);
+            return false;
+        }
+        pw_queue_append(&self->expected, burst);
+    }
+    return true;
+}
+
+void pw_wire_expect_any(pw_wire *wire)
+{
+    end *self = (end *)(void *)wire;
+    put_back(self);
+    self->expects = false;
 }
 
 static uint32_t num_pending(const pw_wire *wire)
