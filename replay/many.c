@@ -124,6 +124,7 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
         .eager_limit_bytes = (uint64_t)config->settings.eager_limit_bytes,
         .matches_freely = flags & PW_REPLAY_FREELY,
         .verifies = flags & PW_REPLAY_VERIFIES,
+        .wire = wire,
     };
     code = pw_program_create(&options, &self->program, reason);
     if (code == PW_OK) queue_running(many, node);

@@ -9,6 +9,7 @@
 #include "native/status.h"
 #include "node/report/program_regions.h"
 #include "replay/operations.h"
+#include "replay/turns.h"
 
 typedef unsigned long long printed;
 
@@ -31,6 +32,7 @@ struct pw_program {
     pw_clock *clock;
     pw_messages messages;
     pw_reader ops, matches, times;
+    pw_turns turns;
     bool matches_freely, verifies, is_cut;
     uint32_t waits;         /* PW_PROGRAM_* */
     pw_record wanted;       /* at which it waits */
@@ -391,10 +393,16 @@ void pw_program_meet(pw_program *program, int64_t time_ns)
     program->waits = PW_PROGRAM_RUNS;
 }
 
+static void drain(pw_program *program)
+{
+    program->waits = PW_PROGRAM_DRAINS;
+    if (program->verifies) pw_turns_end(&program->turns);
+}
+
 static int end(pw_program *program, const pw_record *record)
 {
     (void)record;
-    program->waits = PW_PROGRAM_DRAINS;
+    drain(program);
     return check_time(program, true);
 }
 
@@ -739,15 +747,29 @@ static int settle(pw_program *program)
     return code;
 }
 
+/* The turns before the next record. 1: they are done, 0: not all yet; or a code. */
+static int follow_turns(pw_program *program)
+{
+    int code = PW_TURNS_DONE;
+    if (!program->verifies) return 1;
+    while (code == PW_TURNS_DONE)
+        code = pw_turns_follow(&program->turns, program->ops.num_read);
+    if (code < 0) return of_reader(program, &program->turns.reader, of_node(program, code));
+    program->waits = code == PW_TURNS_BEHIND ? PW_PROGRAM_WAITS_TURN : PW_PROGRAM_RUNS;
+    return code == PW_TURNS_NONE;
+}
+
 int pw_program_go(pw_program *program, int64_t until_ns)
 {
     pw_record record;
     while (program->waits == PW_PROGRAM_RUNS && program->clock->now_ns <= until_ns) {
-        int code = pw_reader_record(&program->ops, &record);
+        int code = follow_turns(program);
+        if (code <= 0) return code;
+        code = pw_reader_record(&program->ops, &record);
         if (code < 0) return of_reader(program, &program->ops, code);
         if (code == 0) {
             program->is_cut = true;
-            program->waits = PW_PROGRAM_DRAINS;
+            drain(program);
             break;
         }
         code = performers[record.opcode](program, &record);
@@ -761,7 +783,9 @@ int pw_program_go(pw_program *program, int64_t until_ns)
 
 int pw_program_turn(pw_program *program)
 {
-    int code = pw_node_turn(program->node, true);
+    if (program->waits == PW_PROGRAM_WAITS_TURN) return follow_turns(program);
+    const bool follows = program->verifies && !program->turns.is_end;
+    int code = follows ? PW_OK : pw_node_turn(program->node, true);
     if (code >= 0) code = settle(program);
     return of_node(program, code);
 }
@@ -786,6 +810,9 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->ops = reader_of(options, PW_PWT_OPS);
     program->matches = reader_of(options, PW_PWT_MATCHES);
     program->times = reader_of(options, PW_PWT_TIMES);
+    program->turns = (pw_turns){.reader = reader_of(options, PW_PWT_TURNS),
+                                .node = options->node,
+                                .wire = options->wire};
     pw_reader regions = reader_of(options, PW_PWT_REGIONS);
     const pw_messages_host host = {.context = program, .matched = matched, .over = operation_over};
     int code = pw_messages_open(&program->messages, options->node, &host,
@@ -812,6 +839,7 @@ void pw_program_destroy(pw_program *program)
     if (!program) return;
     pw_messages_close(&program->messages);
     pw_numbers_finish(&program->numbers);
+    pw_turns_finish(&program->turns);
     free(program->in_order_ns);
     free(program->bases);
     free(program->calls);

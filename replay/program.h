@@ -15,6 +15,7 @@
 #define PW_PROGRAM_WAITS_EXPOSED 4 /* at a call's end: for a send that was eager when recorded */
 #define PW_PROGRAM_DRAINS 5        /* at its end; sends are under way */
 #define PW_PROGRAM_ENDED 6
+#define PW_PROGRAM_WAITS_TURN 7 /* for the bursts of the recorded host's next turn */
 
 /* Where a program is, for people. What it does not wait for is 0. */
 typedef struct {
@@ -54,7 +55,8 @@ typedef struct {
     pw_chunk_source source;
     uint64_t eager_limit_bytes;
     bool matches_freely; /* receives from any source take what is there, not what they took */
-    bool verifies;       /* against the recorded times */
+    bool verifies;       /* against the recorded times, turn by turn as the recorded host had them */
+    pw_wire *wire;       /* the node's, of pw_wire_join */
 } pw_program_options;
 
 /* PW_ERR_*, with the reason; *out is then NULL. */

@@ -127,6 +127,9 @@ static int end(pw_messages *messages, pw_operation *operation)
 int pw_messages_finish(pw_messages *messages, pw_handle *handle)
 {
     pw_operation *operation = handle->owner;
+    if (recorder_of(messages) && operation->kind != PW_OPERATION_SEND && !handle->error)
+        pw_recorder_landed(recorder_of(messages),
+                           (pw_span){operation->address, operation->num_bytes});
     operation->handle = NULL;
     operation->complete_ns = handle->complete_ns;
     operation->error = handle->error;

@@ -575,12 +575,15 @@ void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_ope
     number(recorder, receive);
 }
 
+void pw_recorder_landed(pw_recorder *recorder, pw_span span)
+{
+    if (!recorder->error && span.num_bytes)
+        by_leaf(recorder, pw_page_of(span.address), end_page_of(span), believe_present);
+}
+
 void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation)
 {
     if (!operation->recorded || operation->is_dropped) return;
-    const pw_span span = {operation->address, operation->num_bytes};
-    if (operation->kind == PW_OPERATION_RECEIVE && span.num_bytes)
-        by_leaf(recorder, pw_page_of(span.address), end_page_of(span), believe_present);
     if (PW_ARRAY_MAKE_ROOM(recorder->over, recorder->num_over, recorder->over_capacity,
                            FIRST_CAPACITY) < 0) {
         recorder->error = ENOMEM;

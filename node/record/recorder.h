@@ -53,6 +53,8 @@ void pw_recorder_posted(pw_recorder *recorder, pw_operation *receive);
 /* A receive takes the message of this peer and source. */
 void pw_recorder_matched(pw_recorder *recorder, pw_operation *receive, uint32_t peer,
                          uint32_t source);
+/* The NI has written these bytes, whose pages are there now. */
+void pw_recorder_landed(pw_recorder *recorder, pw_span span);
 /* Send or receive: over at its complete_ns. */
 void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation);
 /* pw_messages_completed, pw_messages_told. */
