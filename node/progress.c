@@ -301,7 +301,8 @@ static int turn(pw_node *node, bool waiting)
     }
     int64_t horizon_ns = waiting ? FOREVER : node->clock.now_ns;
     if (moved || node->is_posted || node->next_ns <= horizon_ns) {
-        if (node->clock.recorder) pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
+        if (node->clock.recorder)
+            pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
         int ran = run(node, horizon_ns);
         moved = ran < 0 ? ran : moved | ran;
         if (moved) pw_idleness_tell_resting(&node->idleness);

@@ -449,7 +449,7 @@ static int post_send(pw_program *program, const pw_record *record)
                                       .source = (uint32_t)record->source,
                                       .has_data = (record->flags & PW_SEND_HAS_DATA) != 0};
     pw_call_counts *counts = pw_node_calls(program->node);
-    counts->call[counts->current].bytes += record->bytes;
+    if (counts->num_calls) counts->call[counts->current].bytes += record->bytes;
     if (record->bytes > program->messages.eager_limit_bytes || record->flags & PW_SEND_SYNCHRONOUS)
         return send_exposed(program, record, address, &header);
     program->num_operations++;
@@ -752,8 +752,7 @@ static int follow_turns(pw_program *program)
 {
     int code = PW_TURNS_DONE;
     if (!program->verifies) return 1;
-    while (code == PW_TURNS_DONE)
-        code = pw_turns_follow(&program->turns, program->ops.num_read);
+    while (code == PW_TURNS_DONE) code = pw_turns_follow(&program->turns, program->ops.num_read);
     if (code < 0) return of_reader(program, &program->turns.reader, of_node(program, code));
     program->waits = code == PW_TURNS_BEHIND ? PW_PROGRAM_WAITS_TURN : PW_PROGRAM_RUNS;
     return code == PW_TURNS_NONE;
@@ -810,9 +809,8 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->ops = reader_of(options, PW_PWT_OPS);
     program->matches = reader_of(options, PW_PWT_MATCHES);
     program->times = reader_of(options, PW_PWT_TIMES);
-    program->turns = (pw_turns){.reader = reader_of(options, PW_PWT_TURNS),
-                                .node = options->node,
-                                .wire = options->wire};
+    program->turns = (pw_turns){
+        .reader = reader_of(options, PW_PWT_TURNS), .node = options->node, .wire = options->wire};
     pw_reader regions = reader_of(options, PW_PWT_REGIONS);
     const pw_messages_host host = {.context = program, .matched = matched, .over = operation_over};
     int code = pw_messages_open(&program->messages, options->node, &host,
@@ -900,9 +898,11 @@ void pw_program_read_difference(const pw_program *program, pw_program_difference
     *out = program->difference;
 }
 
-/* A long message that came early is its sender's to tell. */
+/* A long message that came early is its sender's to tell; a receive of several messages just
+ * stands. */
 static bool is_alone(const pw_operation *operation)
 {
+    if (operation->is_multi) return false;
     return operation->kind != PW_OPERATION_ARRIVED ||
            ((const pw_envelope *)(const void *)operation->frame)->kind == PW_MESSAGE_EAGER;
 }

@@ -55,8 +55,8 @@ typedef struct {
     pw_chunk_source source;
     uint64_t eager_limit_bytes;
     bool matches_freely; /* receives from any source take what is there, not what they took */
-    bool verifies;       /* against the recorded times, turn by turn as the recorded host had them */
-    pw_wire *wire;       /* the node's, of pw_wire_join */
+    bool verifies; /* against the recorded times, turn by turn as the recorded host had them */
+    pw_wire *wire; /* the node's, of pw_wire_join */
 } pw_program_options;
 
 /* PW_ERR_*, with the reason; *out is then NULL. */

@@ -392,7 +392,8 @@ def merge(parts: Sequence[str], out: str, meta: dict[str, Any] | None = None) ->
         for rank, path in enumerate(parts):
             try:
                 with Reader(path) as reader:
-                    told += [reader.cut] if reader.cut else []
+                    if reader.cut and os.path.exists(f"{path}.tail"):  # else it ended well
+                        told.append(reader.cut)
                     told += _copy_part(reader, rank, writer)
                     _copy_tail(reader, rank, writer)
             except TraceError as error:

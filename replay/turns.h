@@ -1,6 +1,6 @@
-/* Lets a node work exactly when the recorded host did: which bursts it took, and how far the NI went
- * on. Where flows contend virtual times depend on that, so that only so a replay can be compared
- * with its recording to the ns. One thread at a time. */
+/* Lets a node work exactly when the recorded host did: which bursts it took, and how far the NI
+ * went on. Where flows contend virtual times depend on that, so that only so a replay can be
+ * compared with its recording to the ns. One thread at a time. */
 #ifndef PW_REPLAY_TURNS_H
 #define PW_REPLAY_TURNS_H
 #include "node/node.h"

@@ -11,6 +11,7 @@ _RUNS = int(lib.PW_PROGRAM_RUNS)
 _AT_END = (int(lib.PW_PROGRAM_DRAINS), int(lib.PW_PROGRAM_ENDED))
 _GROUP = int(lib.PW_PROGRAM_WAITS_GROUP)
 _MESSAGE = int(lib.PW_PROGRAM_WAITS_MESSAGE)
+_TURN = int(lib.PW_PROGRAM_WAITS_TURN)
 _KINDS = {
     int(lib.PW_OPERATION_SEND): "send",
     int(lib.PW_OPERATION_RECEIVE): "receive",
@@ -73,6 +74,8 @@ class Place(NamedTuple):
         )
         if self.waits == _GROUP:
             return f"{where} waits for all {self.members} ranks of group {self.group:#x}"
+        if self.waits == _TURN:
+            return f"{where} waits for frames that its recorded turn took: the replay went apart"
         if self.waits == _MESSAGE:
             return f"{where} waits for a message {self._other_side}"
         which = f"its operation {self.operation}, " if self.operation else ""

@@ -28,7 +28,7 @@ from typing import IO
 
 from pagewire.cli.kit import noise
 from pagewire.cli.kit.guard import guarded_folder
-from pagewire.cli.kit.interrupts import Interrupted
+from pagewire.cli.kit.interrupts import Interrupted, held
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.witness import STARTER
 from pagewire.native.settings import ConfigError
@@ -157,19 +157,23 @@ def _run(
 ) -> int:
     """Exit code of a command that, when this one is interrupted, may end what it has started."""
     errors = subprocess.STDOUT if output else None
-    with subprocess.Popen(command, cwd=cwd, stdout=output, stderr=errors) as process:
-        try:
-            return process.wait()
-        except Interrupted:
-            # The first wait is for one that the terminal has interrupted too: not twice.
-            for patience_s in _PATIENCE_S:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(patience_s)
-                    break
-                process.send_signal(signal.SIGINT)
-            raise
-        finally:
+    process = None
+    try:
+        with held():
+            process = subprocess.Popen(command, cwd=cwd, stdout=output, stderr=errors)
+        return process.wait()
+    except Interrupted:
+        # The first wait is for one that the terminal has interrupted too: not twice.
+        for patience_s in _PATIENCE_S if process is not None else ():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience_s)
+                break
+            process.send_signal(signal.SIGINT)
+        raise
+    finally:
+        if process is not None:
             process.kill()
+            process.wait()
 
 
 def files_of_mpi_tests(root: pathlib.Path) -> list[pathlib.Path]:

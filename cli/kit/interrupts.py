@@ -22,13 +22,33 @@ class Interrupted(BaseException):
         self.sentence = "interrupted" + ("" if number == signal.SIGINT else f" by {name}")
 
 
+_held: list[int] | None = None
+"""Those that came while something was being started; None: nothing is."""
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Those that come meanwhile are raised at the block's end: a process that the block starts would
+    else be there without a name. Begin the `try` that ends it before."""
+    global _held
+    _held = []
+    try:
+        yield
+    finally:
+        came, _held = _held, None
+    if came:
+        raise Interrupted(came[0])
+
+
 @contextlib.contextmanager
 def ending_signals_raise() -> Iterator[None]:
     """Have them raise Interrupted. Those that the command's starter has it ignore (nohup, a shell's
     background) stay ignored."""
 
     def interrupt(number: int, _frame: object) -> None:
-        raise Interrupted(number)
+        if _held is None:
+            raise Interrupted(number)
+        _held.append(number)
 
     earlier = {
         number: signal.signal(number, interrupt)

@@ -30,9 +30,9 @@
     5                  /* region, base address; as the run had them: equal runs may differ here \
                         */
 #define PW_PWT_INDEX 6 /* pw_pwt_index_row, of all ranks */
-#define PW_PWT_TURNS \
+#define PW_PWT_TURNS                                                                               \
     7 /* numbers: when this host let the node work, on which its times depend where flows contend. \
-       * Of each turn: records of OPS since the one before, PW_TURN_BURST + node for each burst \
+       * Of each turn: records of OPS since the one before, PW_TURN_BURST + node for each burst    \
        * that was taken, and how it ended */
 #define PW_TURN_COMPUTES 0 /* the NI went on to the CPU's clock, which follows */
 #define PW_TURN_WAITS 1    /* and as far as it could */

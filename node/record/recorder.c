@@ -47,12 +47,13 @@ struct pw_recorder {
     pw_memory *memory;
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
-    stream *tail, *ops, *matches, *times, *regions, *turns; /* the tail file, mapped, and its parts */
+    stream *tail, *ops, *matches, *times, *regions,
+        *turns; /* the tail file, mapped, and its parts */
     char *tail_path;
     uint64_t region_base[REGIONS_MAX];
     uint32_t num_regions, num_operations;
     uint32_t num_names, name[PW_CALLS_MAX]; /* index + 1 of a call's name, 0: none yet */
-    match *matched; /* from num_matches_written on */
+    match *matched;                         /* from num_matches_written on */
     uint32_t num_matched, matched_capacity, num_matches_written;
     finished *over;
     uint32_t num_over, over_capacity;
@@ -161,7 +162,7 @@ static void put_compute(pw_recorder *recorder)
 /* Index of the call's name, which stands before its first call. */
 static uint32_t name_of(pw_recorder *recorder, uint32_t call)
 {
-    const char *name = recorder->calls->call[call].name;
+    const char *name = recorder->calls->num_calls ? recorder->calls->call[call].name : "";
     if (recorder->name[call]) return recorder->name[call] - 1;
     stream *out = put_op(recorder, PW_OP_NAME);
     put(out, recorder->num_names);

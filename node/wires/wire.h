@@ -73,8 +73,8 @@ int pw_wire_join(uint32_t num_nodes, pw_wire **wires);
 /* From now on `sent` is called behind each burst for a node that any of the joined wires sends; it
  * must not send. */
 void pw_wire_watch(pw_wire *wire, void (*sent)(void *context, uint32_t node), void *context);
-/* The next polls of a joined wire give the first burst of each source, one after the other, and then
- * none: true. false: not all are here yet, and polls give none. */
+/* The next polls of a joined wire give the first burst of each source, one after the other, and
+ * then none: true. false: not all are here yet, and polls give none. */
 bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources);
 /* They give what is here, as at the beginning. */
 void pw_wire_expect_any(pw_wire *wire);

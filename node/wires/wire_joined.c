@@ -15,8 +15,8 @@ typedef struct {
     pw_wire wire; /* first: see wire.h */
     join *joined;
     pw_queue inbox, left;
-    pw_queue expected; /* out of the inbox, to be polled */
-    bool expects;      /* polls give those alone */
+    pw_queue expected;    /* out of the inbox, to be polled */
+    bool expects;         /* polls give those alone */
     uint32_t num_pending; /* sent and not taken yet */
     bool is_open;
 } end;

@@ -1,6 +1,7 @@
 """Recorded runs: what a trace holds, that recording changes no time, and what a kill leaves."""
 
 import json
+import re
 
 import pytest
 from cli_runs import command, ran
@@ -10,12 +11,14 @@ from pagewire.replay import records
 from pagewire.replay.trace import Reader
 
 RING = """
+import mmap
 import sys
 import numpy
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 rank, size = world.rank, world.size
-sent, received = numpy.ones(30000, "u1"), numpy.empty(30000, "u1")
+sent, received = (numpy.frombuffer(mmap.mmap(-1, 30000), "u1") for _ in range(2))
+sent[:] = 1
 for step in range(3):  # one message at a time: nothing contends
     request = world.Irecv(received, MPI.ANY_SOURCE, step)
     if rank == 0:
@@ -92,18 +95,14 @@ def test_pages_that_the_program_has_touched_stand_before_their_first_use(ring, t
     assert sum(present) >= 30000 // 4096
 
 
-@pytest.mark.parametrize("transport", [FACADE, FABRIC])
-def test_equal_runs_have_equal_traces_and_recording_costs_no_virtual_time(
-    transport, ring, tmp_path
-):
+def test_equal_runs_have_equal_traces_and_recording_costs_no_virtual_time(ring, tmp_path):
     first, second = tmp_path / "first.pwt", tmp_path / "second.pwt"
     for path in (first, second):
-        recorded(path, ring, "--transport", transport)
+        recorded(path, ring)
     for kind in (records.lib.PW_PWT_OPS, records.lib.PW_PWT_TIMES, records.lib.PW_PWT_MATCHES):
         assert streams(first, kind) == streams(second, kind)
     report = tmp_path / "report.json"
-    words = ["--compute", "none", "--transport", transport, "--json", str(report)]
-    ran("launch", "-n", "2", *words, ring)
+    ran("launch", "-n", "2", "--compute", "none", "--json", str(report), ring)
     ranks = json.loads(report.read_text(encoding="utf-8"))["ranks"]
     with Reader(str(first)) as reader:
         ends_ns = [list(reader.times(rank))[-1] for rank in range(2)]
@@ -124,3 +123,34 @@ def test_killed_run_leaves_a_trace_up_to_the_kill(ring, tmp_path):
 def test_record_without_a_file_is_refused(ring):
     done = command("record", "-n", "2", ring)
     assert done.returncode == 2 and "record needs -o FILE.pwt" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "transport", "num_ranks", "memory"),
+    [
+        ("hpcg", "facade", 4, "part"),
+        ("hpl", "facade", 2, "odp"),
+        pytest.param("hpcg", "fabric", 4, "pretouch", marks=needs_provider),
+        pytest.param("lammps", "fabric", 4, "pin-cache", marks=needs_provider),
+    ],
+)
+def test_replay_has_every_recorded_time(app, transport, num_ranks, memory, tmp_path):
+    path = tmp_path / "app.pwt"
+    words = ["--transport", transport, "--memory", memory]
+    ran("record", "-n", str(num_ranks), "-o", str(path), *words, app)
+    said = ran("replay", str(path), "--verify").stdout
+    assert re.match(rf"verified: all [\d,]+ recorded times of {num_ranks} ranks\n", said)
+
+
+@pytest.mark.parametrize("transport", [FACADE, FABRIC])
+def test_replay_under_another_strategy_is_what_a_run_under_it_is(transport, ring, tmp_path):
+    path, table, report = (tmp_path / name for name in ("r.pwt", "t.json", "r.json"))
+    recorded(path, ring, "--transport", transport, "--memory", "pretouch")
+    ran("replay", str(path), "--memory", "part,pin,odp", "--json", str(table))
+    rows = json.loads(table.read_text(encoding="utf-8"))["entries"]
+    for row in rows:
+        words = ["--compute", "none", "--transport", transport, "--memory", row["memory"]]
+        ran("launch", "-n", "2", *words, "--json", str(report), ring)
+        ranks = json.loads(report.read_text(encoding="utf-8"))["ranks"]
+        live_ns = max(rank["virtual_time_ns"] for rank in ranks)
+        assert round(row["virtual_time_s"] * 1e9) == live_ns, row["memory"]

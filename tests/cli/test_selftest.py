@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -24,6 +25,7 @@ from pagewire.cli.checks.selftest import (
 )
 from pagewire.cli.checks.selftest.outcome import Check, Row, Verdict, markdown, row_of
 from pagewire.cli.commands import dispatch as commands
+from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.launch import mpi_choice
 from pagewire.native.settings import ConfigError
 
@@ -333,6 +335,22 @@ def test_run_of_an_interrupted_self_test_is_ended(tmp_path):
     done = started([sys.executable, "-P", "-c", INTERRUPTED, str(tmp_path)])
     assert done.returncode == 128 + signal.SIGTERM
     assert (tmp_path / "ended").exists()
+
+
+def test_signal_that_comes_while_a_command_is_started_ends_it(tmp_path, monkeypatch):
+    """As on a busy host, where the command has begun before its starter knows it."""
+    started_ones = []
+
+    class Slow(subprocess.Popen):
+        def __init__(self, *args, **how):
+            super().__init__(*args, **how)
+            started_ones.append(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    with pytest.raises(Interrupted), ending_signals_raise():
+        run_limited(["sleep", "100"], limit_s=90)
+    assert started_ones[0].returncode == -signal.SIGTERM
 
 
 def test_reason_is_the_last_sentence_of_ours():
