@@ -116,7 +116,9 @@ def test_killed_run_leaves_a_trace_up_to_the_kill(ring, tmp_path):
     with Reader(str(path)) as reader:
         for rank in range(2):
             found = list(reader.records(rank))
-            assert sum(isinstance(each, records.Leave) for each in found) >= 9 + 3 + 2000 - 1  # the last one's end
+            assert (
+                sum(isinstance(each, records.Leave) for each in found) >= 9 + 3 + 2000 - 1
+            )  # the last one's end
             assert not isinstance(found[-1], records.End)
 
 
