@@ -208,9 +208,11 @@ class Reader:
 
     def _read_index(self) -> list[Chunk]:
         footer = self._read_at(self._size - _FOOTER, _FOOTER) if self._size > _FOOTER else b""
-        if footer[8:] != END_MAGIC:
+        is_there = footer[8:] == END_MAGIC
+        self._index_offset = int.from_bytes(footer[:8], "little") if is_there else None
+        if not self._index_offset:
             return self._scan()
-        index = self._parse_at(int.from_bytes(footer[:8], "little"))
+        index = self._parse_at(self._index_offset)
         if index is None or index.kind != INDEX:
             raise self._error("the index is damaged: the footer does not point at it")
         raw = self.raw(index)
@@ -232,6 +234,8 @@ class Reader:
                 self.raw(found[-1])
             except TraceError:
                 offset = found.pop().offset
+        if self._size - offset == _FOOTER and self._index_offset == 0:
+            return found  # a rank's own file, which ended well
         self.cut = (
             f"'{self.path}' has no index: the run was killed. {len(found)} chunks are whole; "
             f"{self._size - offset} bytes behind them are left out"
@@ -392,8 +396,7 @@ def merge(parts: Sequence[str], out: str, meta: dict[str, Any] | None = None) ->
         for rank, path in enumerate(parts):
             try:
                 with Reader(path) as reader:
-                    if reader.cut and os.path.exists(f"{path}.tail"):  # else it ended well
-                        told.append(reader.cut)
+                    told += [reader.cut] if reader.cut else []
                     told += _copy_part(reader, rank, writer)
                     _copy_tail(reader, rank, writer)
             except TraceError as error:

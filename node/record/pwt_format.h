@@ -119,8 +119,8 @@ typedef struct {
 } pw_pwt_index_row;
 
 typedef struct {
-    uint64_t index_offset;
-    char magic[8]; /* PW_PWT_END_MAGIC */
+    uint64_t index_offset; /* 0: none; a rank's own file, which is whole */
+    char magic[8];         /* PW_PWT_END_MAGIC */
 } pw_pwt_file_footer;
 
 /* What a rank has not written yet stands in FILE.RANK.tail, which it maps, so that a kill loses

@@ -724,6 +724,13 @@ static void put_end(pw_recorder *recorder, int64_t now_ns)
     write_matches(recorder);
 }
 
+static void write_footer(pw_recorder *recorder)
+{
+    pw_pwt_file_footer footer = {.index_offset = 0};
+    memcpy(footer.magic, PW_PWT_END_MAGIC, sizeof footer.magic);
+    write_bytes(recorder, &footer, sizeof footer);
+}
+
 int pw_node_record_finish(pw_node *node)
 {
     pw_recorder *recorder = node->clock.recorder;
@@ -731,6 +738,7 @@ int pw_node_record_finish(pw_node *node)
     node->clock.recorder = NULL;
     put_end(recorder, node->clock.now_ns);
     write_chunks(recorder);
+    write_footer(recorder);
     if (close(recorder->descriptor) && !recorder->error) recorder->error = errno;
     errno = recorder->error;
     const int code = recorder->error ? PW_ERR_HOST : PW_OK;
