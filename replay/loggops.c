@@ -6,6 +6,7 @@
 #define KIND_MESSAGE 4
 #define NONE UINT32_MAX
 #define FIRST_CAPACITY 1024
+#define TIME_MAX_NS ((int64_t)1 << 60)
 
 /* In order of time, then of creation; who finds the CPU busy comes again with the same order. */
 typedef struct {
@@ -51,9 +52,13 @@ struct pw_loggops {
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Times stay where sums of two have room. */
+static int64_t plus(int64_t a, int64_t b) { return a + b < TIME_MAX_NS ? a + b : TIME_MAX_NS; }
+
 static int64_t by_bytes(double cost_ns, uint64_t num_bytes)
 {
-    return num_bytes ? (int64_t)(cost_ns * (double)(num_bytes - 1)) : 0;
+    const double ns = num_bytes ? cost_ns * (double)(num_bytes - 1) : 0;
+    return ns < (double)TIME_MAX_NS ? (int64_t)ns : TIME_MAX_NS;
 }
 
 /* ---- heap */
@@ -232,7 +237,7 @@ static void calculate(pw_loggops *loggops, event now)
         retry(loggops, now, *cpu_ns);
         return;
     }
-    *cpu_ns = now.time_ns + (int64_t)node->size;
+    *cpu_ns = plus(now.time_ns, (int64_t)node->size);
     begin(loggops, now.rank, now.node);
     finish(loggops, now.rank, now.node);
     start_released(loggops, now.rank);
@@ -248,10 +253,11 @@ static void send(pw_loggops *loggops, event now)
         retry(loggops, now, later(*cpu_ns, *out_ns));
         return;
     }
-    *cpu_ns = now.time_ns + costs->overhead_ns + by_bytes(costs->overhead_per_byte_ns, node->size);
-    *out_ns = now.time_ns + costs->gap_ns + by_bytes(costs->gap_per_byte_ns, node->size);
+    const int64_t begun_ns = plus(now.time_ns, costs->overhead_ns);
+    *cpu_ns = plus(begun_ns, by_bytes(costs->overhead_per_byte_ns, node->size));
+    *out_ns = plus(plus(now.time_ns, costs->gap_ns), by_bytes(costs->gap_per_byte_ns, node->size));
     begin(loggops, now.rank, now.node);
-    create(loggops, (event){.time_ns = now.time_ns + costs->overhead_ns + costs->latency_ns,
+    create(loggops, (event){.time_ns = plus(begun_ns, costs->latency_ns),
                             .rank = node->peer,
                             .node = now.node,
                             .source = now.rank,
@@ -310,8 +316,8 @@ static void arrive(pw_loggops *loggops, event now)
     }
     const int64_t gap_ns = by_bytes(costs->gap_per_byte_ns, sent->size);
     const int64_t overhead_ns = by_bytes(costs->overhead_per_byte_ns, sent->size);
-    state->cpu_ns[cpu] = now.time_ns + costs->overhead_ns + later(overhead_ns, gap_ns);
-    state->in_ns[nic] = now.time_ns + costs->gap_ns + gap_ns;
+    state->cpu_ns[cpu] = plus(plus(now.time_ns, costs->overhead_ns), later(overhead_ns, gap_ns));
+    state->in_ns[nic] = plus(plus(now.time_ns, costs->gap_ns), gap_ns);
     const uint32_t node = take_posted(state, now.source, sent->tag);
     if (node == NONE) {
         keep_early(loggops, now.rank, now.source, now.node);
@@ -380,8 +386,7 @@ static bool is_sound(const pw_loggops *loggops, const pw_loggops_node *node, uin
     const bool is_any = node->kind == PW_LOGGOPS_RECEIVE && node->peer == PW_LOGGOPS_ANY;
     if (node->kind != PW_LOGGOPS_CALC && !is_any && node->peer >= loggops->num_ranks) return false;
     return (uint64_t)node->first_out + node->num_out <= num_edges &&
-           (uint64_t)node->first_start + node->num_start <= num_edges &&
-           node->size <= INT64_MAX / 4;
+           (uint64_t)node->first_start + node->num_start <= num_edges && node->size <= TIME_MAX_NS;
 }
 
 int pw_loggops_set_rank(pw_loggops *loggops, uint32_t rank, pw_loggops_node *nodes,

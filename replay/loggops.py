@@ -52,7 +52,7 @@ class Costs:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if not 0 <= value < 1 << 60:
+            if not 0 <= value <= 1 << 60:
                 raise TraceError(f"{field.name} = {value}: allowed is 0 to 2^60")
 
 

@@ -143,6 +143,17 @@ def test_a_trace_and_its_goal_file_take_the_same_time(tmp_path, name):
     assert trace.end_ns == graph.end_ns and trace.run_ns > 3 * 5000
 
 
+def test_times_end_at_36_years(tmp_path):
+    """However long: a sum never turns negative."""
+    longest = 1 << 60
+    calcs = "\n".join(f"calc {longest}" for _ in range(40))
+    assert run(tmp_path, [calcs]).end_ns == [longest]
+    costs = Costs(*[longest] * 3, gap_per_byte_ns=1e18, overhead_per_byte_ns=1e18)
+    there = f"send {longest}b to 1\nsend 9b to 1"
+    back = f"recv {longest}b from 0\nrecv 9b from 0"
+    assert run(tmp_path, [there, back], costs).end_ns == [longest, longest]
+
+
 # ---- a reference
 
 
