@@ -19,12 +19,6 @@ struct link {
     uint32_t newer, older;
 };
 
-struct bucket {
-    uint64_t key;
-    uint32_t line;
-    uint32_t reserved;
-};
-
 struct pw_tcache {
     uint64_t set_mask;
     uint32_t num_sets, num_ways, num_lines;
@@ -32,12 +26,12 @@ struct pw_tcache {
     uint64_t last_key; /* of the line touched last, which is the newest of its set */
     uint32_t last_line;
     bool narrow;
-    uint64_t *keys;       /* [line]: see key_of; line = set * num_ways + way */
-    uint64_t *frames;     /* [line][page in line]; NULL: each is the page itself */
-    uint64_t *valid;      /* [line][valid_words]: a bit a translation, where a line has several */
-    uint64_t *orders;     /* narrow, [set]: ways as nibbles, the newest lowest */
-    struct link *links;   /* wide, [line], then one sentinel a set: its older = the newest line */
-    struct bucket *index; /* wide: open addressing, linear probing */
+    uint64_t *keys;     /* [line]: see key_of; line = set * num_ways + way */
+    uint64_t *frames;   /* [line][page in line]; NULL: each is the page itself */
+    uint64_t *valid;    /* [line][valid_words]: a bit a translation, where a line has several */
+    uint64_t *orders;   /* narrow, [set]: ways as nibbles, the newest lowest */
+    struct link *links; /* wide, [line], then one sentinel a set: its older = the newest line */
+    uint32_t *index;    /* wide: lines plus one by their keys, open addressing, linear probing */
     uint64_t index_mask;
     uint32_t index_shift;
 };
@@ -110,32 +104,31 @@ static inline uint64_t home_bucket(const pw_tcache *cache, uint64_t key)
 
 static inline uint32_t index_find(const pw_tcache *cache, uint64_t key)
 {
-    for (uint64_t i = home_bucket(cache, key);; i = (i + 1) & cache->index_mask) {
-        if (cache->index[i].key == key) return cache->index[i].line;
-        if (cache->index[i].key == EMPTY) return NO_LINE;
-    }
+    for (uint64_t i = home_bucket(cache, key); cache->index[i]; i = (i + 1) & cache->index_mask)
+        if (cache->keys[cache->index[i] - 1] == key) return cache->index[i] - 1;
+    return NO_LINE;
 }
 
 static void index_add(pw_tcache *cache, uint64_t key, uint32_t line)
 {
     uint64_t i = home_bucket(cache, key);
-    while (cache->index[i].key != EMPTY) i = (i + 1) & cache->index_mask;
-    cache->index[i].key = key;
-    cache->index[i].line = line;
+    while (cache->index[i]) i = (i + 1) & cache->index_mask;
+    cache->index[i] = line + 1;
 }
 
-/* Later entries of the run move up, so that no tombstones are needed. */
-static void index_remove(pw_tcache *cache, uint64_t key)
+/* Later entries of the run move up, so that no tombstones are needed. The line may have lost its
+ * key already. */
+static void index_remove(pw_tcache *cache, uint64_t key, uint32_t line)
 {
     uint64_t mask = cache->index_mask, hole = home_bucket(cache, key);
-    while (cache->index[hole].key != key) hole = (hole + 1) & mask;
-    for (uint64_t i = (hole + 1) & mask; cache->index[i].key != EMPTY; i = (i + 1) & mask) {
-        uint64_t home = home_bucket(cache, cache->index[i].key);
+    while (cache->index[hole] != line + 1) hole = (hole + 1) & mask;
+    for (uint64_t i = (hole + 1) & mask; cache->index[i]; i = (i + 1) & mask) {
+        uint64_t home = home_bucket(cache, cache->keys[cache->index[i] - 1]);
         if (((i - home) & mask) < ((i - hole) & mask)) continue;
         cache->index[hole] = cache->index[i];
         hole = i;
     }
-    cache->index[hole].key = EMPTY;
+    cache->index[hole] = 0;
 }
 
 /* Lines. */
@@ -201,7 +194,7 @@ static void release_line(pw_tcache *cache, uint32_t line)
             order_oldest(cache->orders[set], line - set * cache->num_ways, cache->num_ways);
     } else {
         uint32_t sentinel = cache->num_lines + set;
-        index_remove(cache, key);
+        index_remove(cache, key, line);
         unlink_line(cache->links, line);
         link_between(cache->links, line, cache->links[sentinel].newer, sentinel);
     }
@@ -241,7 +234,7 @@ static void evict(pw_tcache *cache, uint32_t line)
     uint64_t key = cache->keys[line];
     memset(&cache->valid[(size_t)line * cache->valid_words], 0,
            cache->valid_words * sizeof(*cache->valid));
-    if (!cache->narrow) index_remove(cache, key);
+    if (!cache->narrow) index_remove(cache, key, line);
     if (cache->last_key == key) cache->last_key = EMPTY;
 }
 
