@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from pagewire.replay.records import HAS_DATA, Record, Region, Send, number
-from pagewire.replay.trace import MATCHES, REGIONS, TIMES, Reader, Writer
+from pagewire.replay.trace import MATCHES, REGIONS, TIMES, TURNS, Reader, Writer
 
 _KEPT = ("version", "pagewire", "num_ranks", "transport", "settings", "platform", "eager_limit")
 """Keys of META; texts in them that look like a path or a class of the user's go all the same."""
@@ -31,7 +31,7 @@ def anonymise(reader: Reader, out: str) -> list[str]:
             for region, base in reader.regions(rank).items():
                 hidden = (region + 1) * _REGION_BYTES + base % _ALIGNMENT
                 writer.add(rank, REGIONS, number(region) + number(hidden), 1)
-            for kind in (MATCHES, TIMES):
+            for kind in (MATCHES, TIMES, TURNS):
                 for chunk in reader.chunks_of(rank, kind):
                     writer.add(rank, kind, reader.raw(chunk), chunk.num_records)
             writer.end_rank(rank)

@@ -40,7 +40,11 @@ INDEX = int(lib.PW_PWT_INDEX)
 ALL_RANKS = int(lib.PW_PWT_ALL_RANKS)
 TURNS = int(lib.PW_PWT_TURNS)
 KINDS = {
-    **{META: "META", OPS: "OPS", MATCHES: "MATCHES", TIMES: "TIMES", REGIONS: "REGIONS"},
+    META: "META",
+    OPS: "OPS",
+    MATCHES: "MATCHES",
+    TIMES: "TIMES",
+    REGIONS: "REGIONS",
     TURNS: "TURNS",
 }
 

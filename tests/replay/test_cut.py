@@ -25,8 +25,9 @@ from pagewire.replay.records import (
     Send,
     TraceError,
     Unmap,
+    number,
 )
-from pagewire.replay.trace import Reader
+from pagewire.replay.trace import REGIONS, TURNS, Reader, Writer
 
 PRESENT, ABSENT = int(lib.PW_PAGE_PRESENT), int(lib.PW_PAGE_ABSENT)
 
@@ -173,7 +174,12 @@ def test_a_trace_without_names_has_the_same_messages(tmp_path):
     path = write_trace(
         tmp_path / "a.pwt", [secret], meta=meta, regions=[[0, 0x7F12345678AB]], times=[[5, 6]]
     )
-    with Reader(path) as reader:
+    with Writer(str(tmp_path / "turns.pwt"), 1, meta) as writer, Reader(path) as reader:
+        writer.write(0, reader.records(0))
+        writer.write_times(0, 0, [5, 6])
+        writer.add(0, REGIONS, number(0) + number(0x7F12345678AB), 1)
+        writer.add(0, TURNS, bytes((3, 2, 1)), 3)
+    with Reader(str(tmp_path / "turns.pwt")) as reader:
         told = anonymise(reader, str(tmp_path / "b.pwt"))
     with Reader(str(tmp_path / "b.pwt")) as reader:
         assert list(reader.records(0)) == [
@@ -187,4 +193,5 @@ def test_a_trace_without_names_has_the_same_messages(tmp_path):
         }
         assert reader.regions(0) == {0: (1 << 40) + 0x7F12345678AB % (1 << 21)}
         assert list(reader.times(0)) == [5, 6]
+        assert list(reader.numbers(0, TURNS)) == [3, 2, 1]
     assert told[0] == "META: host, program left out"

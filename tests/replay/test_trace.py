@@ -32,6 +32,16 @@ def test_every_opcode_of_the_header_has_a_class():
     assert names == {name: getattr(lib, f"PW_OP_{name}") for name in names}
 
 
+def test_the_page_has_every_opcode_and_kind_of_the_header():
+    page = (HEADER.parents[2] / "docs" / "trace-format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", page, re.MULTILINE)
+    text = HEADER.read_text(encoding="utf-8").replace("\\\n", " ")
+    defined = re.findall(r"#define PW_(OP|PWT)_(\w+) +(\d+)\b", text)
+    others = ("VERSION", "CHUNK_BYTES", "CODEC_NONE", "CODEC_ZSTD", "OPEN_CHUNKS")
+    expected = [(number, name) for _, name, number in defined if name not in others]
+    assert sorted(rows) == sorted(expected)
+
+
 def test_texts_are_those_of_the_header():
     found = dict(re.findall(r"#define (PW_PWT_\w*MAGIC) (.*?)(?: /\*.*)?\n", HEADER.read_text()))
     assert found == {
