@@ -121,6 +121,13 @@ int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, 
     return num_pages > 0 ? memory->ops->probe(memory, first_page, num_pages, state) : PW_OK;
 }
 
+int pw_memory_look(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
+{
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    const int code = memory->ops->probe(memory, first_page, num_pages, state);
+    return code < 0 ? code : memory->ops->check_access(memory, first_page, num_pages, true, state);
+}
+
 static int walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                 uint8_t *state)
 {

@@ -70,6 +70,9 @@ void pw_memory_destroy(pw_memory *memory);
  * 4 KB, mincore, MADV_POPULATE_* (Linux 5.14), any of which a container may refuse. NULL: nothing.
  * Tries the calls. */
 const char *pw_memory_host_lacks(void);
+/* What a walk for a write would find, without being one: nothing is counted or noted. num_pages: at
+ * least one. PW_ERR_HOST, PW_ERR_INVALID. */
+int pw_memory_look(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);
 /* What is there, for whatever access: state[i] for first_page + i. PW_OK even when pages are
  * unmapped (state tells); PW_ERR_HOST when the probe itself failed. */
 int pw_memory_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);

@@ -19,7 +19,8 @@ typedef unsigned long long printed;
 #define SPAN_MAX_BYTES (UINT64_C(1) << 36)  /* of a buffer, or of pages at a time */
 #define ADDRESS_END (UINT64_C(1) << 63)     /* of all that a trace may name */
 #define TIME_MAX_NS (PW_FRAME_TIME_MAX / 4) /* 18 years: sums stay in range */
-#define DEPTH_MAX 1024                      /* of calls within calls */
+#define PAGES_AT_ONCE 512u
+#define DEPTH_MAX 1024 /* of calls within calls */
 #define NAMES_MAX 65536
 #define NOBODY (PW_ANY_NODE - 1) /* a peer that never sends */
 
@@ -577,19 +578,33 @@ static int cancel(pw_program *program, const pw_record *record)
 
 /* ---- memory and phases */
 
+/* Those of them that are not so already: what is known of the others, a pin, stays. */
+static int set_some(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    uint8_t found[PAGES_AT_ONCE];
+    int code = pw_memory_look(memory, first_page, num_pages, found);
+    for (uint64_t i = 0, end; code == PW_OK && i < num_pages; i = end) {
+        for (end = i; end < num_pages && found[end] != state;) end++;
+        if (end > i) code = pw_memory_set(memory, first_page + i, end - i, state);
+        while (end < num_pages && found[end] == state) end++;
+    }
+    return code == PW_ERR_FULL ? PW_OK : code; /* every frame is pinned: they are not there */
+}
+
 static int set_pages(pw_program *program, const pw_record *record)
 {
     uint64_t first_page = 0;
     int code = pages_of(program, record, &first_page);
     if (code < 0) return code;
-    const bool is_state = record->state <= PW_PAGE_WRITE_PROTECTED;
+    if (record->state > PW_PAGE_WRITE_PROTECTED)
+        return refuse(program, "pages of state %llu", (printed)record->state);
     pw_memory *memory = pw_node_memory(program->node);
     pw_memory_at(memory, program->clock->now_ns);
-    code = is_state ? pw_memory_set(memory, first_page, record->count, (uint8_t)record->state)
-                    : PW_ERR_INVALID;
-    if (code == PW_ERR_INVALID)
-        return refuse(program, "pages of state %llu", (printed)record->state);
-    return code == PW_ERR_FULL ? PW_OK : code; /* every frame is pinned: they are not there */
+    for (uint64_t done = 0, count; code == PW_OK && done < record->count; done += count) {
+        count = record->count - done < PAGES_AT_ONCE ? record->count - done : PAGES_AT_ONCE;
+        code = set_some(memory, first_page + done, count, (uint8_t)record->state);
+    }
+    return code == PW_ERR_INVALID ? refuse(program, "pages that cannot be set") : code;
 }
 
 static int unmap(pw_program *program, const pw_record *record)

@@ -127,7 +127,10 @@ static int end(pw_messages *messages, pw_operation *operation)
 int pw_messages_finish(pw_messages *messages, pw_handle *handle)
 {
     pw_operation *operation = handle->owner;
-    if (recorder_of(messages) && operation->kind != PW_OPERATION_SEND && !handle->error)
+    const pw_lease *lease = &handle->lease;
+    const bool is_in_place = !lease->is_in_pieces && lease->ni_address == lease->span.address;
+    if (recorder_of(messages) && operation->kind != PW_OPERATION_SEND && !handle->error &&
+        is_in_place)
         pw_recorder_landed(recorder_of(messages),
                            (pw_span){operation->address, operation->num_bytes});
     operation->handle = NULL;

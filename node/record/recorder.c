@@ -3,7 +3,6 @@
 #include "node/record/recorder.h"
 #include "native/array.h"
 #include "native/crc32c.h"
-#include "native/memory_backend.h"
 #include "native/page_leaves.h"
 #include "node/messages/messages.h"
 #include "node/node_state.h"
@@ -403,11 +402,8 @@ static believed *leaf_of(pw_recorder *recorder, uint64_t page)
 static void compare(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
 {
     uint8_t found[PW_LEAF_PAGES];
-    const struct pw_memory_ops *ops = recorder->memory->ops; /* counts nothing */
     believed *leaf = leaf_of(recorder, first_page);
-    if (!leaf || ops->probe(recorder->memory, first_page, num_pages, found) < 0 ||
-        ops->check_access(recorder->memory, first_page, num_pages, true, found) < 0)
-        return;
+    if (!leaf || pw_memory_look(recorder->memory, first_page, num_pages, found) < 0) return;
     uint8_t *known = leaf->state + first_page % PW_LEAF_PAGES;
     for (uint64_t i = 0, end; i < num_pages; i = end) {
         for (end = i + 1; end < num_pages && found[end] == found[i];) end++;
