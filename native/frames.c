@@ -104,7 +104,7 @@ static bool grow(pw_burst_pool *pool)
 
 #define PART_BYTES 320u /* a buffer's at first, and what is reserved: two blocks' frames fit in */
 
-/* Room for num_bytes more; else, in a pool of parts, longer. */
+/* Of a pool of parts: is there room for num_bytes more, or can it be made? */
 static bool has_room(pw_buffer *buffer, uint32_t num_bytes)
 {
     const uint32_t wanted = buffer->num_bytes + num_bytes;
@@ -164,8 +164,7 @@ void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     make_way(pool, peer, num_bytes);
     pw_buffer *buffer = open_of(pool, peer);
     if (buffer && pool->is_part)
-        (void)has_room(buffer, PART_BYTES); /* a frame that finds none
-                                             * will tell */
+        (void)has_room(buffer, PART_BYTES); /* without, a frame will tell */
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
@@ -180,7 +179,7 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
     pw_buffer *buffer = open_of(pool, peer);
     if (!buffer && !open_buffer(pool, peer)) return NULL;
     if (!buffer) buffer = pool->opened_last;
-    if (!has_room(buffer, num_bytes)) return NULL;
+    if (pool->is_part && !has_room(buffer, num_bytes)) return NULL;
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     buffer->full_bytes += full_bytes;

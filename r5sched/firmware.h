@@ -165,8 +165,8 @@ typedef struct {
     pw_calendar r5;
     pw_scheduler scheduler;
     pw_transactions transactions;
-    pw_virtual_channel *
-        *pages[PW_CHANNEL_PAGES];         /* channels that were claimed once; of a page taken */
+    /* Channels that were claimed once, of the scratchpad pages that are taken. */
+    pw_virtual_channel **pages[PW_CHANNEL_PAGES];
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */

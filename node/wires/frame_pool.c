@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_FRAMES \
-    4u /* of the first slab of the pool's own; each further one has twice as many */
+/* Of the pool's own slabs: each has twice as many as the one before. A wire's have all. */
+#define FIRST_FRAMES 4u
 #define SLAB_FRAMES_MAX 64u
 #define ALIGNMENT 64u
 

@@ -2,12 +2,12 @@
  * time, every trace record and every counter alike, and touches no memory. */
 #include "tests/c/node/message_nodes.h"
 
-#define NUM_NODES 3
+#define NUM_NODES 4
 #define REGION_BYTES (UINT64_C(1) << 20)
 #define REGION_PAGES (REGION_BYTES >> PW_PAGE_SHIFT)
 #define EAGER_BYTES 512
-#define NUM_STEPS 24
-#define AT_ONCE 4
+#define NUM_STEPS 40
+#define AT_ONCE 8
 #define TRACE_RECORDS 200000
 #define TEXTS 8
 
@@ -52,7 +52,7 @@ static void open_program(program *self, const variant *of, bool has_no_bytes)
     assert(pw_node_config_of_texts(of->texts, &self->all.config, &reason) == PW_OK);
     self->all.opening = (pw_node_opening){.pdid = 1, .has_no_bytes = has_no_bytes};
     create(&self->all);
-    self->drawn = 1;
+    self->drawn = 2;
     for (int i = 0; i < NUM_NODES; i++) {
         open_messages(&self->messages[i], self->all.nodes[i], EAGER_BYTES);
         assert(pw_ni_trace_start(pw_node_ni(self->all.nodes[i]), TRACE_RECORDS) == PW_OK);
