@@ -3,7 +3,7 @@
 A part must be whole: no message, operation or meeting may cross its ends, on any rank; else it is
 refused with the reason. It begins with the pages as everything before it has left them: what the
 program told of, and the buffers of earlier messages, which are present then. The virtual times of
-the whole run are those of another beginning, and are left out.
+the whole run, and when its host let a node work, are of another beginning, and are left out.
 """
 
 import collections

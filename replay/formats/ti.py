@@ -26,6 +26,8 @@ _TYPE_BYTES = {
 }  # fmt: skip
 """Bytes of an element, by SMPI's number of the datatype."""
 _DOUBLE, _BYTE = 0, 6
+ANY_SOURCE, ANY_TAG, PROC_NULL = -555, -444, -666
+"""Of SMPI; other negative numbers are any, too."""
 _IGNORED = ("finalize", "comm_size", "comm_split", "comm_dup", "location")
 _SYNCHRONOUS = ("ssend", "issend")
 
@@ -146,6 +148,8 @@ class Importer:
         self._program.record(Sleep(round(float(arguments[0]) * 1e9)))
 
     def _send(self, arguments: Sequence[str], name: str) -> None:
+        if self._is_nobody(arguments[0]):
+            return
         peer, tag = self._peer(arguments[0]), _tag(arguments[1])
         buffer = self._filled((peer, tag), self._bytes(arguments[2], arguments, 3))
         is_synchronous = name in _SYNCHRONOUS
@@ -155,7 +159,14 @@ class Importer:
         else:
             self._program.send(peer, buffer, tag, is_synchronous=is_synchronous)
 
+    def _is_nobody(self, peer: str) -> bool:
+        if int(peer) == PROC_NULL:
+            self._problems.note("messages with MPI_PROC_NULL, which are none")
+        return int(peer) == PROC_NULL
+
     def _do_recv(self, arguments: Sequence[str]) -> None:
+        if self._is_nobody(arguments[0]):
+            return
         peer, tag = self._source(arguments[0]), _tag_or_any(arguments[1])
         if _whole(arguments[2]) < 0:
             self._receive_unsized(peer, tag)
@@ -171,11 +182,12 @@ class Importer:
             self._program.finish([self._program.post(record)])
 
     def _do_irecv(self, arguments: Sequence[str]) -> None:
+        if self._is_nobody(arguments[0]):
+            return
         peer, tag = self._source(arguments[0]), _tag_or_any(arguments[1])
         buffer = self._landing((peer, tag), self._bytes(arguments[2], arguments, 3))
         operation = self._program.irecv(peer, buffer, tag)
-        key = -1 if peer is None else peer, -1 if tag is None else tag
-        self._keep(key[0], self._program.rank, key[1], operation)
+        self._keep(int(arguments[0]), self._program.rank, int(arguments[1]), operation)
 
     def _source(self, text: str) -> int | None:
         return None if int(text) < 0 else self._peer(text)
@@ -396,12 +408,9 @@ def _actions(rank: int, operations: Iterable[Operation], problems: Problems) -> 
                 problems.note("synchronous sends, which TI's replay takes as any")
             posted = "send", f"{each.peer} {each.tag} {each.num_bytes}"
         else:
-            peer, tag = _or_any(each.peer), _or_any(each.tag)
+            peer = ANY_SOURCE if each.peer is None else each.peer
+            tag = ANY_TAG if each.tag is None else each.tag
             keys.append(f"{peer} {rank} {tag}")
-            posted = "recv", f"{peer} {tag} {_or_any(each.num_bytes)}"
+            posted = "recv", f"{peer} {tag} {-1 if each.num_bytes is None else each.num_bytes}"
     if posted is not None:
         yield f"i{' '.join(posted)}"
-
-
-def _or_any(number: int | None) -> int:
-    return -1 if number is None else number

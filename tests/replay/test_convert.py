@@ -359,7 +359,7 @@ def test_receives_of_several_and_ignored_bits_are_those_of_a_provider(tmp_path):
     problems = convert(path, tmp_path / "a.ti")
     assert (tmp_path / "a.ti").read_text().splitlines() == [
         "0 init", "0 send 1 1 65536", "0 send 1 2 65536", "0 send 1 1073741824 70",
-        "0 send 1 1073741824 80", "0 finalize", "1 init", "1 recv 0 1 65536", "1 recv 0 -1 65536",
+        "0 send 1 1073741824 80", "0 finalize", "1 init", "1 recv 0 1 65536", "1 recv 0 -444 65536",
         "1 recv 0 1073741824 -1", "1 recv 0 1073741824 -1", "1 finalize",
     ]  # fmt: skip
     assert problems.notes()[0] == "receives that ignore a part of the tag, as of any tag: 1"
@@ -443,6 +443,16 @@ def test_ti_is_read_as_smpi_reads_it(tmp_path):
     unsized = records_of(tmp_path / "out.pwt", Receive)[1][0]
     assert unsized.flags == UNSIZED
     assert problems.notes() == ["tests, which are waits where the trace waits: 1"]
+
+
+def test_ti_has_the_numbers_of_smpi(tmp_path):
+    """Of any source and tag, there and back; and a message to nobody is none."""
+    text = "0 irecv -555 -444 8 6\n0 send -666 0 8 6\n0 recv -666 0 8 6\n0 wait -555 0 -444\n"
+    ranks, problems = from_text(tmp_path, f"{text}1 send 0 5 8 6\n", "in.ti")
+    assert ranks[0] == [Received(None, None, 8), Waited(0)]
+    assert problems.notes() == ["messages with MPI_PROC_NULL, which are none: 2"]
+    convert(tmp_path / "out.pwt", tmp_path / "again.ti")
+    assert "0 recv -555 -444 8\n" in (tmp_path / "again.ti").read_text()
 
 
 def test_ti_has_a_file_for_each_rank(tmp_path):
