@@ -298,9 +298,20 @@ static int check_time(pw_program *program, bool is_end)
     return PW_ERR_UNRECOVERABLE;
 }
 
+/* What fits of a record's text, fit for a terminal. */
+static void copy_text(char out[PW_CALL_NAME_BYTES], const pw_record *record)
+{
+    uint32_t length = 0;
+    for (; length < record->text_bytes && length < PW_CALL_NAME_BYTES - 1; length++) {
+        const uint8_t byte = record->text[length];
+        out[length] = byte < ' ' || byte == 127 ? '?' : (char)byte;
+    }
+    out[length] = '\0';
+}
+
 static int take_name(pw_program *program, const pw_record *record)
 {
-    char name[PW_CALL_NAME_BYTES] = "";
+    char name[PW_CALL_NAME_BYTES];
     if (record->idx >= NAMES_MAX)
         return refuse(program, "name %llu: they go to %u", (printed)record->idx, NAMES_MAX - 1);
     while (program->num_names <= record->idx) {
@@ -309,9 +320,7 @@ static int take_name(pw_program *program, const pw_record *record)
             return PW_ERR_NOMEM;
         program->calls[program->num_names++] = PW_ERR_INVALID;
     }
-    const uint32_t num_bytes =
-        record->text_bytes < sizeof name ? record->text_bytes : (uint32_t)sizeof name - 1;
-    memcpy(name, record->text, num_bytes);
+    copy_text(name, record);
     program->calls[record->idx] = pw_call_index(pw_node_calls(program->node), name);
     return PW_OK;
 }
@@ -643,9 +652,7 @@ static int leave_phase(pw_program *program, const pw_record *record)
 
 static int note_lost(pw_program *program, const pw_record *record)
 {
-    const size_t room = sizeof program->lost - 1;
-    if (program->num_lost++ == 0)
-        memcpy(program->lost, record->text, record->text_bytes < room ? record->text_bytes : room);
+    if (program->num_lost++ == 0) copy_text(program->lost, record);
     return PW_OK;
 }
 

@@ -8,12 +8,14 @@ corpus/TARGET.
 import pathlib
 import random
 import struct
+from collections.abc import Sequence
 
+from pagewire.replay import records
 from pagewire.run.settings import node_file
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
 
-TARGETS = ("api", "config", "fabric", "frames", "messages", "wire")
+TARGETS = ("api", "config", "fabric", "frames", "messages", "trace", "wire")
 RANDOM_INPUTS = 32
 RANDOM_INPUTS_OF = {"fabric": 8}
 """Where closing waits for messages that nobody receives, an input takes seconds."""
@@ -23,7 +25,7 @@ RANDOM_BYTES_MAX = 600
 def write(target: str, folder: pathlib.Path) -> None:
     """Write the first inputs of a target, each in a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    named = {"api": _api, "config": _config, "frames": _frames}
+    named = {"api": _api, "config": _config, "frames": _frames, "trace": _trace}
     for name, content in named.get(target, dict)().items():
         (folder / name).write_bytes(content)
     if target == "config":
@@ -132,4 +134,45 @@ def _config() -> dict[str, bytes]:
         config = load(settings, environ={})
         platform = load_platform(config.run.platform)
         cases[name] = node_file.content(config, platform, num_ranks=2)
+    return cases
+
+
+# ---- trace: how, then for each rank its records, matches, times, regions, each behind its length
+
+
+def _program(how: int, *ranks: Sequence[records.Record]) -> bytes:
+    content = bytes([how])
+    for each in ranks:
+        made = b"".join(map(records.encode, [records.Name(0, "Call"), *each]))
+        content += struct.pack("<H", len(made)) + made + bytes([2, 1, 0, 0, 0])
+    return content
+
+
+def _trace() -> dict[str, bytes]:
+    """A message, a probe, a receive of several, a meeting; under all strategies."""
+    enter, leave, end = records.Call(0), records.Leave(), records.End()
+    cases = {}
+    for how in range(8):
+        send = records.Send(1, 7, 0, 0, 50_000, 0, 0)
+        receive = records.Receive(0, 7, 0, 0, 50_000, 1, 0)
+        done, meet = records.Done(0), records.Meet(3, 2)
+        cases[f"message-{how}"] = _program(
+            how,
+            [records.Pages(0, 0, 13, 1), records.Compute(9), enter, send, done, meet, leave, end],
+            [enter, receive, done, meet, leave, records.Unmap(1, 0, 13), records.Fork(), end],
+        )
+    short = records.Send(1, 7, 4, 0, 8, 0, 0)
+    found = records.Found(0, 7, 4, 0, records.TAKEN | records.WAITED)
+    several = records.Receive(None, 7, 4, 0, 64, 1, 0, records.MULTI)
+    part = [records.Part(0, 0, 0), records.Done(0)]
+    cases["probe"] = _program(
+        0,
+        [enter, short, leave, end],
+        [enter, found, records.Take(0, 8, 1, 0), records.Done(0), leave, end],
+    )
+    cases["several"] = _program(
+        8,
+        [enter, short, short, leave, end],
+        [enter, several, *part, records.Cancel(1), leave, end],
+    )
     return cases

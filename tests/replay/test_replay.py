@@ -473,6 +473,17 @@ def test_cut_recording_is_replayed_up_to_its_end():
     ]
 
 
+def test_messages_before_any_call_has_a_name():
+    clocks, _ = run(HandMade([send(1, 0), r.End()], [receive(0, 0), r.Done(0), r.End()]))
+    assert clocks == [POSTED, arrival_ns() - CALL + TAKEN + POLL]
+
+
+def test_texts_of_a_trace_are_fit_for_a_terminal():
+    names = [r.Name(0, "a\x1b[2Jb")]
+    with pytest.raises(ReplayError, match=r"rank 0 in a\?\[2Jb \(call 0\)"):
+        run(HandMade([*names, *call(0, r.Meet(9, 2)), r.End()], [r.End()]))
+
+
 def test_what_could_not_be_recorded_is_told():
     _, outcome = run(HandMade([*NAMES, r.Lost("a window"), r.End()]))
     assert (
