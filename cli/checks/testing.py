@@ -163,17 +163,22 @@ def _run(
             process = subprocess.Popen(command, cwd=cwd, stdout=output, stderr=errors)
         return process.wait()
     except Interrupted:
-        # The first wait is for one that the terminal has interrupted too: not twice.
-        for patience_s in _PATIENCE_S if process is not None else ():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience_s)
-                break
-            process.send_signal(signal.SIGINT)
+        if process is not None:
+            _let_end(process)
         raise
     finally:
         if process is not None:
             process.kill()
             process.wait()
+
+
+def _let_end(process: "subprocess.Popen[bytes]") -> None:
+    """The first wait is for one that the terminal has interrupted too: not twice."""
+    for patience_s in _PATIENCE_S:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+            break
+        process.send_signal(signal.SIGINT)
 
 
 def files_of_mpi_tests(root: pathlib.Path) -> list[pathlib.Path]:

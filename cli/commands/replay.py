@@ -31,6 +31,7 @@ from pagewire.replay.trace import Reader
 from pagewire.run.report import report
 from pagewire.run.settings import config
 
+BACKENDS = ("engine", "loggops")
 PROCESSES_MAX = 1024
 _NAMED_MAX = 10
 """Unmatched messages that the terminal shows."""
@@ -75,6 +76,24 @@ class Asked:
     csv_path: Annotated[
         str, typer.Option("--csv", metavar="FILE", help="write the table to this file")
     ] = ""
+    backend: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="engine, or loggops: what the usual model says, which knows no pages and no "
+            "contention; FILE may be GOAL then",
+        ),
+    ] = "engine"
+    latency_ns: Annotated[int, typer.Option("-L", help="loggops: latency in ns")] = 2500
+    overhead_ns: Annotated[int, typer.Option("-o", help="loggops: CPU for a message, ns")] = 1500
+    gap_ns: Annotated[int, typer.Option("-g", help="loggops: between messages, ns")] = 1000
+    gap_per_byte_ns: Annotated[float, typer.Option("-G", help="loggops: for a byte, ns")] = 6.0
+    overhead_per_byte_ns: Annotated[
+        float, typer.Option("-O", help="loggops: CPU for a byte, ns")
+    ] = 0.0
+    eager_bytes: Annotated[
+        int, typer.Option("-S", help="loggops: longest message that does not wait, bytes")
+    ] = 65535
 
 
 class Row(NamedTuple):
@@ -105,6 +124,10 @@ def replay(
         raise ConfigError(f"-j {asked.num_processes}: allowed is 1 to {PROCESSES_MAX}")
     for name in ("json", "csv", "html"):
         launch.check_writable(f"--{name}", getattr(asked, f"{name}_path"))
+    if asked.backend not in BACKENDS:
+        raise ConfigError(f"--backend '{asked.backend}': allowed is one of {', '.join(BACKENDS)}")
+    if asked.backend == "loggops":
+        return _loggops(file, asked)
     assignments = _assignments(given)
     if asked.verify:
         return _verify(file, asked, assignments)
@@ -119,6 +142,22 @@ def _assignments(given: Given) -> list[str]:
         if value is not None:
             made.append(f"run.{name}={str(value).lower() if isinstance(value, bool) else value}")
     return [*made, *given.assignments]
+
+
+# -- by the usual model
+
+
+def _loggops(file: str, asked: Asked) -> int:
+    from pagewire.replay.loggops import Costs, simulate  # numpy takes long to load
+
+    costs = Costs(**{each.name: getattr(asked, each.name) for each in dataclasses.fields(Costs)})
+    outcome = simulate(file, costs)
+    print(f"loggops: virtual time {outcome.run_ns / 1e9:.6f} s")
+    print(
+        f"PERFORMANCE: ranks {len(outcome.end_ns):,}, events {outcome.num_events:,}, wall time "
+        f"{outcome.wall_s:.3f} s, {outcome.num_events / max(outcome.wall_s, 1e-9):,.0f} events/s"
+    )
+    return 0
 
 
 # -- with the recorded settings

@@ -122,6 +122,7 @@ def test_verify(tmp_path, trace, capsys):
         (["--set", "run.timeouts=1ms"], 2, "did you mean 'run.timeout'"),
         (["-j", "0"], 2, "-j 0: allowed is 1 to 1024"),
         (["--matching", "x"], 2, "--matching 'x': allowed is one of recorded, free"),
+        (["--backend", "x"], 2, "--backend 'x': allowed is one of engine, loggops"),
     ],
 )
 def test_what_is_refused(file, words, code, said, capsys):
@@ -144,3 +145,14 @@ def test_trace_that_a_kill_has_cut_off_is_replayed_as_far_as_it_goes(tmp_path, t
     assert "PERFORMANCE" in shown.out
     assert "the recording of 1 ranks was cut, the first is rank 2" in shown.err
     assert "rank 1 in Waitall" in shown.err
+
+
+def test_loggops_says_what_the_usual_model_does(tmp_path, capsys):
+    goal = tmp_path / "one.goal"
+    goal.write_text(
+        "num_ranks 2\nrank 0 {\nl1: send 1001b to 1\n}\nrank 1 {\nl1: recv 1001b from 0\n}\n"
+    )
+    words = ["-L", "100", "-o", "10", "-g", "5", "-G", "2", "-O", "0", "-S", "5000"]
+    assert main(["replay", str(goal), "--backend", "loggops", *words]) == 0
+    # o, L, and the CPU of the receiver waits for the bytes: o + L + o + 1000 G
+    assert "loggops: virtual time 0.000002 s" in capsys.readouterr().out
