@@ -1,11 +1,19 @@
 #include "replay/turns.h"
 #include "native/array.h"
+#include "native/frames.h"
 
 #define FIRST_CAPACITY 16
 
+static int refuse(pw_turns *turns, const char *what, uint64_t number)
+{
+    return pw_sentence_refuse(
+        &turns->reader.reason, PW_ERR_MALFORMED, "rank %u, turn %llu: %s %llu", turns->reader.rank,
+        (unsigned long long)turns->num_turns, what, (unsigned long long)number);
+}
+
 static int add_source(pw_turns *turns, uint64_t source)
 {
-    if (source > UINT32_MAX) return PW_ERR_MALFORMED;
+    if (source >= pw_node_count(turns->node)) return refuse(turns, "a burst of node", source);
     if (PW_ARRAY_MAKE_ROOM(turns->sources, turns->num_sources, turns->capacity, FIRST_CAPACITY) < 0)
         return PW_ERR_NOMEM;
     turns->sources[turns->num_sources++] = (uint32_t)source;
@@ -24,7 +32,9 @@ static int read_turn(pw_turns *turns)
         if ((code = add_source(turns, number - PW_TURN_BURST)) < 0) return code;
     turns->is_waiting = number == PW_TURN_WAITS;
     if (code > 0 && !turns->is_waiting) code = pw_reader_number(&turns->reader, &time_ns);
+    if (time_ns > (uint64_t)PW_FRAME_TIME_MAX) return refuse(turns, "a clock at", time_ns);
     turns->now_ns = (int64_t)time_ns;
+    turns->num_turns++;
     return code;
 }
 

@@ -14,6 +14,7 @@ typedef struct {
     uint64_t record;      /* of OPS, before which it is */
     uint32_t *sources;    /* of the bursts that it takes */
     uint32_t num_sources, capacity;
+    uint64_t num_turns; /* read so far */
     bool is_waiting;
     int64_t now_ns; /* of the CPU, which does not wait */
 } pw_turns;

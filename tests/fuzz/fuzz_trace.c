@@ -1,11 +1,12 @@
-/* Recorded programs: records of two ranks, what their receives took, times and regions. Whatever
- * stands in a trace, a replay of it ends: well, or with a sentence and nothing left behind. */
+/* Recorded programs: records of two ranks, what their receives took, times, regions and turns.
+ * Whatever stands in a trace, a replay of it ends: well, or with a sentence and nothing left
+ * behind. */
 #include "replay/many.h"
 #include "tests/c/platform.h"
 #include "tests/fuzz/input.h"
 
 #define RANKS 2
-#define KINDS 6
+#define KINDS (PW_PWT_TURNS + 1)
 #define STEPS_MAX 1000000
 
 typedef struct {

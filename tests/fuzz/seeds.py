@@ -137,14 +137,14 @@ def _config() -> dict[str, bytes]:
     return cases
 
 
-# ---- trace: how, then for each rank its records, matches, times, regions, each behind its length
+# ---- trace: how, then for each rank its records and other streams, each behind its length
 
 
 def _program(how: int, *ranks: Sequence[records.Record]) -> bytes:
     content = bytes([how])
     for each in ranks:
         made = b"".join(map(records.encode, [records.Name(0, "Call"), *each]))
-        content += struct.pack("<H", len(made)) + made + bytes([2, 1, 0, 0, 0])
+        content += struct.pack("<H", len(made)) + made + bytes([2, 1, 0, 0, 0, 0, 0])
     return content
 
 
@@ -175,4 +175,7 @@ def _trace() -> dict[str, bytes]:
         [enter, short, short, leave, end],
         [enter, several, *part, records.Cancel(1), leave, end],
     )
+    verified = bytearray(cases["message-0"])
+    verified[0] = 16
+    cases["turns"] = bytes(verified[:-1]) + bytes([6, 2, 3, 1, 1, 0, 200, 1])
     return cases

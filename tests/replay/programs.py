@@ -10,6 +10,7 @@ from pagewire.replay.replay import Outcome, Replay, Settings
 
 OPS, MATCHES = int(lib.PW_PWT_OPS), int(lib.PW_PWT_MATCHES)
 TIMES, REGIONS = int(lib.PW_PWT_TIMES), int(lib.PW_PWT_REGIONS)
+TURNS = int(lib.PW_PWT_TURNS)
 BLOCK_BYTES = 16384
 ABSENT, PRESENT = int(lib.PW_PAGE_ABSENT), int(lib.PW_PAGE_PRESENT)
 CONTEXT = 7

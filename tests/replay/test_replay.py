@@ -13,6 +13,7 @@ from programs import (
     PRESENT,
     REGIONS,
     TIMES,
+    TURNS,
     HandMade,
     call,
     halo,
@@ -471,6 +472,18 @@ def test_cut_recording_is_replayed_up_to_its_end():
     assert outcome.warnings == [
         "the recording of 1 ranks was cut, the first is rank 0: what they did later is missing"
     ]
+
+
+@pytest.mark.parametrize(
+    ("turn", "reason"),
+    [([0, 0, 2**63], "rank 0, turn 0: a clock at 9223372036854775808"),
+     ([0, 2 + 7, 1], "rank 0, turn 0: a burst of node 7")],
+)  # fmt: skip
+def test_turns_that_make_no_sense(turn, reason):
+    trace = HandMade([*NAMES, *call(0), r.End()])
+    trace.add(0, TURNS, *turn)
+    with pytest.raises(ReplayError, match=reason):
+        run(trace, verify=True)
 
 
 def test_messages_before_any_call_has_a_name():
