@@ -11,6 +11,70 @@ static inline uint32_t slot(const pw_calendar *calendar, uint32_t position)
     return (calendar->head + position) & (calendar->capacity - 1);
 }
 
+/* Behind the origin. */
+typedef struct {
+    uint32_t start, end;
+} near_interval;
+
+pw_busy_interval pw_calendar_at(const pw_calendar *calendar, uint32_t position)
+{
+    const uint32_t s = slot(calendar, position);
+    if (calendar->is_wide) return ((const pw_busy_interval *)calendar->busy)[s];
+    const near_interval near = ((const near_interval *)calendar->busy)[s];
+    return (pw_busy_interval){calendar->origin_ns + near.start, calendar->origin_ns + near.end};
+}
+
+static bool fits(const pw_calendar *calendar, pw_busy_interval interval)
+{
+    return calendar->is_wide || (interval.start_ns >= calendar->origin_ns &&
+                                 interval.end_ns - calendar->origin_ns <= UINT32_MAX);
+}
+
+/* It fits. */
+static void put(pw_calendar *calendar, uint32_t position, pw_busy_interval interval)
+{
+    const uint32_t s = slot(calendar, position);
+    if (calendar->is_wide) ((pw_busy_interval *)calendar->busy)[s] = interval;
+    else
+        ((near_interval *)calendar->busy)[s] =
+            (near_interval){(uint32_t)(interval.start_ns - calendar->origin_ns),
+                            (uint32_t)(interval.end_ns - calendar->origin_ns)};
+}
+
+/* The same intervals in another ring; false: no memory. */
+static bool remake(pw_calendar *calendar, uint32_t capacity, bool is_wide)
+{
+    pw_calendar made = *calendar;
+    const size_t num_bytes = is_wide ? sizeof(pw_busy_interval) : sizeof(near_interval);
+    made.busy = malloc((capacity + 1) * num_bytes);
+    made.capacity = capacity;
+    made.head = 0;
+    made.is_wide = is_wide;
+    if (!made.busy) return false;
+    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&made, i, pw_calendar_at(calendar, i));
+    free(calendar->busy);
+    *calendar = made;
+    return true;
+}
+
+/* Let an interval fit: by another origin, or by 64 bits. False: no memory. */
+static bool make_fit(pw_calendar *calendar, pw_busy_interval interval)
+{
+    if (fits(calendar, interval)) return true;
+    pw_busy_interval all = interval;
+    if (calendar->num_busy) {
+        const int64_t first_ns = pw_calendar_at(calendar, 0).start_ns;
+        all.end_ns = pw_later(all.end_ns, pw_calendar_at(calendar, calendar->num_busy - 1).end_ns);
+        if (first_ns < all.start_ns) all.start_ns = first_ns;
+    }
+    if (all.end_ns - all.start_ns > UINT32_MAX) return remake(calendar, calendar->capacity, true);
+    pw_calendar moved = *calendar;
+    moved.origin_ns = all.start_ns;
+    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&moved, i, pw_calendar_at(calendar, i));
+    calendar->origin_ns = moved.origin_ns;
+    return true;
+}
+
 /* A sum past the end of time stays there. */
 static inline int64_t add_ns(int64_t at_ns, int64_t duration_ns)
 {
@@ -29,26 +93,21 @@ static bool make_room(pw_calendar *calendar)
 {
     if (calendar->num_busy < calendar->capacity) return true;
     if (calendar->capacity == PW_CALENDAR_INTERVALS) return false;
-    const uint32_t capacity = calendar->capacity ? 2 * calendar->capacity : FIRST_INTERVALS;
-    pw_busy_interval *busy = malloc(capacity * sizeof *busy);
-    if (!busy) return false;
-    for (uint32_t i = 0; i < calendar->num_busy; i++) busy[i] = calendar->busy[slot(calendar, i)];
-    free(calendar->busy);
-    calendar->busy = busy;
-    calendar->capacity = capacity;
-    calendar->head = 0;
-    return true;
+    return remake(calendar, calendar->capacity ? 2 * calendar->capacity : FIRST_INTERVALS,
+                  calendar->is_wide);
 }
 
 /* Position of the first interval that ends after at_ns; num_busy when there is none. */
 static uint32_t first_ending_after(const pw_calendar *calendar, int64_t at_ns)
 {
     uint32_t low = 0, high = calendar->num_busy;
-    if (high > 0 && at_ns >= calendar->busy[slot(calendar, high - 1)].start_ns) /* most often */
-        return calendar->busy[slot(calendar, high - 1)].end_ns > at_ns ? high - 1 : high;
+    if (high > 0) {
+        const pw_busy_interval last = pw_calendar_at(calendar, high - 1);
+        if (at_ns >= last.start_ns) return last.end_ns > at_ns ? high - 1 : high; /* most often */
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (calendar->busy[slot(calendar, middle)].end_ns > at_ns) high = middle;
+        if (pw_calendar_at(calendar, middle).end_ns > at_ns) high = middle;
         else low = middle + 1;
     }
     return low;
@@ -61,12 +120,10 @@ static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t dura
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t i = first_ending_after(calendar, start_ns);
     for (; i < calendar->num_busy; i++) {
-        uint32_t s = slot(calendar, i);
-        /* start < busy.start also for a duration of 0: the instant a job starts is taken. */
-        if (start_ns < calendar->busy[s].start_ns &&
-            add_ns(start_ns, duration_ns) <= calendar->busy[s].start_ns)
-            break;
-        start_ns = calendar->busy[s].end_ns;
+        const pw_busy_interval each = pw_calendar_at(calendar, i);
+        /* start < each.start also for a duration of 0: the instant a job starts is taken. */
+        if (start_ns < each.start_ns && add_ns(start_ns, duration_ns) <= each.start_ns) break;
+        start_ns = each.end_ns;
     }
     *position = i;
     return start_ns;
@@ -74,7 +131,7 @@ static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t dura
 
 static void forget_oldest(pw_calendar *calendar)
 {
-    calendar->floor_ns = pw_later(calendar->floor_ns, calendar->busy[calendar->head].end_ns);
+    calendar->floor_ns = pw_later(calendar->floor_ns, pw_calendar_at(calendar, 0).end_ns);
     calendar->head = slot(calendar, 1);
     calendar->num_busy--;
 }
@@ -84,11 +141,10 @@ static void open_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
         calendar->head = slot(calendar, calendar->capacity - 1);
-        for (uint32_t i = 0; i < position; i++)
-            calendar->busy[slot(calendar, i)] = calendar->busy[slot(calendar, i + 1)];
+        for (uint32_t i = 0; i < position; i++) put(calendar, i, pw_calendar_at(calendar, i + 1));
     } else {
         for (uint32_t i = calendar->num_busy; i > position; i--)
-            calendar->busy[slot(calendar, i)] = calendar->busy[slot(calendar, i - 1)];
+            put(calendar, i, pw_calendar_at(calendar, i - 1));
     }
     calendar->num_busy++;
 }
@@ -96,34 +152,41 @@ static void open_hole(pw_calendar *calendar, uint32_t position)
 static void close_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
-        for (uint32_t i = position; i > 0; i--)
-            calendar->busy[slot(calendar, i)] = calendar->busy[slot(calendar, i - 1)];
+        for (uint32_t i = position; i > 0; i--) put(calendar, i, pw_calendar_at(calendar, i - 1));
         calendar->head = slot(calendar, 1);
     } else {
         for (uint32_t i = position; i + 1 < calendar->num_busy; i++)
-            calendar->busy[slot(calendar, i)] = calendar->busy[slot(calendar, i + 1)];
+            put(calendar, i, pw_calendar_at(calendar, i + 1));
     }
     calendar->num_busy--;
 }
 
 static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, int64_t end_ns)
 {
-    bool joins_before =
-        position > 0 && calendar->busy[slot(calendar, position - 1)].end_ns == start_ns;
-    bool joins_after = position < calendar->num_busy &&
-                       calendar->busy[slot(calendar, position)].start_ns == end_ns;
-    if (joins_before && joins_after) {
-        calendar->busy[slot(calendar, position - 1)].end_ns =
-            calendar->busy[slot(calendar, position)].end_ns;
-        close_hole(calendar, position);
+    pw_busy_interval made = {start_ns, end_ns};
+    while (!make_fit(calendar, made) && position) {
+        forget_oldest(calendar);
+        position--;
+    }
+    if (!fits(calendar, made)) { /* no memory, and the new one is itself the oldest */
+        calendar->floor_ns = pw_later(calendar->floor_ns, end_ns);
         return;
     }
+    const pw_busy_interval none = {PW_NEVER, INT64_MIN};
+    const pw_busy_interval before = position ? pw_calendar_at(calendar, position - 1) : none;
+    const pw_busy_interval behind =
+        position < calendar->num_busy ? pw_calendar_at(calendar, position) : none;
+    const bool joins_before = before.end_ns == start_ns,
+               joins_behind = position < calendar->num_busy && behind.start_ns == end_ns;
+    if (joins_before) made.start_ns = before.start_ns;
+    if (joins_behind) made.end_ns = behind.end_ns;
     if (joins_before) {
-        calendar->busy[slot(calendar, position - 1)].end_ns = end_ns;
+        put(calendar, position - 1, made);
+        if (joins_behind) close_hole(calendar, position);
         return;
     }
-    if (joins_after) {
-        calendar->busy[slot(calendar, position)].start_ns = start_ns;
+    if (joins_behind) {
+        put(calendar, position, made);
         return;
     }
     if (!make_room(calendar)) {
@@ -135,9 +198,7 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
         position--;
     }
     open_hole(calendar, position);
-    uint32_t s = slot(calendar, position);
-    calendar->busy[s].start_ns = start_ns;
-    calendar->busy[s].end_ns = end_ns;
+    put(calendar, position, made);
 }
 
 int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)
@@ -146,11 +207,13 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t position = calendar->num_busy;
     if (position > 0) {
-        uint32_t last = slot(calendar, position - 1);
-        if (start_ns >= calendar->busy[last].start_ns) { /* no earlier gap can be meant */
-            start_ns = pw_later(start_ns, calendar->busy[last].end_ns);
-            if (start_ns == calendar->busy[last].end_ns) {
-                calendar->busy[last].end_ns = add_ns(start_ns, duration_ns);
+        pw_busy_interval last = pw_calendar_at(calendar, position - 1);
+        if (start_ns >= last.start_ns) { /* no earlier gap can be meant */
+            start_ns = pw_later(start_ns, last.end_ns);
+            const bool continues = start_ns == last.end_ns;
+            last.end_ns = add_ns(start_ns, duration_ns);
+            if (continues && fits(calendar, last)) {
+                put(calendar, position - 1, last);
                 calendar->booked_ns = add_ns(calendar->booked_ns, duration_ns);
                 return start_ns;
             }
@@ -172,9 +235,8 @@ void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
         uint32_t position;
         int64_t start_ns = find_gap(calendar, from_ns, 1, &position), end_ns = to_ns;
         if (start_ns >= to_ns) return;
-        if (position < calendar->num_busy &&
-            calendar->busy[slot(calendar, position)].start_ns < to_ns)
-            end_ns = calendar->busy[slot(calendar, position)].start_ns;
+        if (position < calendar->num_busy && pw_calendar_at(calendar, position).start_ns < to_ns)
+            end_ns = pw_calendar_at(calendar, position).start_ns;
         insert(calendar, position, start_ns, end_ns);
         calendar->booked_ns = add_ns(calendar->booked_ns, end_ns - start_ns);
         from_ns = end_ns;
@@ -190,8 +252,7 @@ int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t dur
 int64_t pw_calendar_idle_since(const pw_calendar *calendar, int64_t at_ns)
 {
     uint32_t next = first_ending_after(calendar, at_ns);
-    if (next < calendar->num_busy && calendar->busy[slot(calendar, next)].start_ns <= at_ns)
-        return at_ns;
-    int64_t end_ns = next ? calendar->busy[slot(calendar, next - 1)].end_ns : calendar->floor_ns;
+    if (next < calendar->num_busy && pw_calendar_at(calendar, next).start_ns <= at_ns) return at_ns;
+    int64_t end_ns = next ? pw_calendar_at(calendar, next - 1).end_ns : calendar->floor_ns;
     return end_ns < at_ns ? end_ns : at_ns;
 }

@@ -15,13 +15,18 @@ typedef struct {
 
 /* Zero: nothing is booked. */
 typedef struct {
-    int64_t floor_ns;       /* nothing is booked before this */
-    int64_t booked_ns;      /* sum of all bookings */
-    pw_busy_interval *busy; /* ring of `capacity`, sorted by time */
-    uint32_t capacity;      /* a power of two, or 0 */
+    int64_t floor_ns;  /* nothing is booked before this */
+    int64_t booked_ns; /* sum of all bookings */
+    int64_t origin_ns;
+    void *busy; /* ring of `capacity`, sorted by time: offsets of 32 bits behind the origin while
+                 * all of them are near enough, else pw_busy_interval */
+    uint32_t capacity; /* a power of two, or 0 */
     uint32_t head, num_busy;
+    uint32_t is_wide;
 } pw_calendar;
 
+/* The busy interval at a position below num_busy. */
+pw_busy_interval pw_calendar_at(const pw_calendar *calendar, uint32_t position);
 void pw_calendar_finish(pw_calendar *calendar);
 /* Book duration_ns (>= 0) at the earliest gap at or after at_ns; returns the start. */
 int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);

@@ -58,9 +58,7 @@ def new_calendar():
 
 
 def intervals(calendar) -> list[tuple[int, int]]:
-    busy = [
-        calendar.busy[(calendar.head + i) % calendar.capacity] for i in range(calendar.num_busy)
-    ]
+    busy = [lib.pw_calendar_at(calendar, i) for i in range(calendar.num_busy)]
     return [(interval.start_ns, interval.end_ns) for interval in busy]
 
 
@@ -89,6 +87,17 @@ def test_same_as_brute_force_when_full(seed: int, spread: int, num_bookings: int
         at = (seed >> 40) % (i * 10 + 1) if late else i * 10 + (seed >> 50) % spread
         bookings.append((at, (seed >> 20) % 6))
     compare(bookings)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 6)), max_size=60),
+    st.integers(0, 9),
+    st.sampled_from([0, 8, 26, 31, 33, 45]),
+)
+def test_same_as_brute_force_however_far_apart(drawn, spread: int, shift: int) -> None:
+    """Some of them are more than 32 bits of ns apart."""
+    compare([((begin << shift) + at * spread, duration) for begin, at, duration in drawn])
 
 
 def test_end_of_time_does_not_overflow() -> None:
