@@ -14,8 +14,11 @@ pw_operation *pw_operation_new(pw_messages *messages, uint8_t kind)
     return operation;
 }
 
-/* NULL: nothing is recorded. */
-static pw_recorder *recorder_of(const pw_messages *messages) { return messages->clock->recorder; }
+/* NULL: nothing is recorded, or the messages are closed. */
+static pw_recorder *recorder_of(const pw_messages *messages)
+{
+    return messages->clock ? messages->clock->recorder : NULL;
+}
 
 static bool is_recorded(const pw_messages *messages, const pw_operation *operation)
 {

@@ -1,5 +1,5 @@
-/* Encodes records into the chunks of a rank's streams, and writes the chunks that are full, or old.
- */
+/* Encodes records into the chunks of a rank's streams, and writes the chunks that are full. What is
+ * not written yet stands in a file that is mapped, where a kill leaves it. */
 #include "node/record/recorder.h"
 #include "native/array.h"
 #include "native/crc32c.h"
