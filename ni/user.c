@@ -211,7 +211,7 @@ static bool is_at_rest(const pw_ni *ni, uint32_t channel)
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid)
 {
     int channel = pw_firmware_claim_write(&ni->firmware, pdid);
-    if (channel >= 0) pw_firmware_channel(&ni->firmware, channel)->user_state = OPEN;
+    if (channel >= 0) pw_firmware_channel(&ni->firmware, (uint32_t)channel)->user_state = OPEN;
     return channel;
 }
 

@@ -28,7 +28,7 @@ _held: list[int] | None = None
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Those that come meanwhile are raised at the block's end: a process that the block starts would
+    """Those that come meanwhile are raised at the block's end: a process that it starts would
     else be there without a name. Begin the `try` that ends it before."""
     global _held
     _held = []

@@ -2,6 +2,7 @@
  * receiver to read. And the calls that post receives, look at messages that came early, and take
  * receives back. */
 #include "transport/fabric/provider.h"
+#include "node/record/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
