@@ -193,7 +193,8 @@ static void test_frames_again(rig *all)
         run_alone(all, FRIEND, &kept);
         deliver_all(all, VICTIM, FRIEND, &kept);
         for (uint32_t j = 0; j < kept.count; j++) {
-            const pw_burst burst = {VICTIM, kept.num_bytes[j], kept.data[j]};
+            const pw_burst burst = {
+                .peer = VICTIM, .num_bytes = kept.num_bytes[j], .data = kept.data[j]};
             if (((const pw_frame_header *)(const void *)burst.data)->kind == PW_FRAME_BLOCK)
                 capture(all, FRIEND, &burst, &seen);
         }
