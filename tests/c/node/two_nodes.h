@@ -8,19 +8,26 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TABLE_BYTES                                                              \
-    2097152 /* walks do not depend on the run: a last-level page table maps this \
-             */
+#define TABLE_BYTES 2097152 /* what a page table of the last level maps */
+#define GIGABYTE 1073741824 /* and what one of the level above does */
 #define WIRE_BURSTS 256
 
 static const char *const none[] = {"run.compute=none", NULL};
 
+/* Each begins a table, and all are in one GB, so that no walk depends on the run. */
 static inline uint8_t *fresh_pages(size_t num_bytes)
 {
-    size_t length = num_bytes + 2 * TABLE_BYTES;
-    uint8_t *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert(pages != MAP_FAILED && madvise(pages, length, MADV_NOHUGEPAGE) == 0);
-    return pages + (TABLE_BYTES - (uintptr_t)pages % TABLE_BYTES) % TABLE_BYTES;
+    static uint8_t *next;
+    if (!next) {
+        next = mmap(NULL, (size_t)2 * GIGABYTE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert((void *)next != MAP_FAILED &&
+               madvise(next, (size_t)2 * GIGABYTE, MADV_NOHUGEPAGE) == 0);
+        next += (GIGABYTE - (uintptr_t)next % GIGABYTE) % GIGABYTE;
+    }
+    uint8_t *pages = next;
+    next += (num_bytes / TABLE_BYTES + 2) * TABLE_BYTES;
+    return pages;
 }
 
 static inline void fill(uint8_t *bytes, size_t num_bytes, unsigned seed)
