@@ -15,7 +15,7 @@ from native_programs import needs_provider, plain
 from refusals import refused
 from rich.console import Console
 
-from pagewire.cli.checks.bench import apps, c_program, engines, host, messages
+from pagewire.cli.checks.bench import apps, c_program, engines, host, messages, replays
 from pagewire.cli.checks.bench import command as bench
 from pagewire.cli.checks.bench.group import BenchError, Conditions, Goal, measure_on_ranks
 from pagewire.native.settings import ConfigError
@@ -145,7 +145,7 @@ def test_bad_input_is_refused_before_anything_is_measured(words, memory, said):
     assert said in refused("bench", *words, env={"PAGEWIRE_RUN_MEMORY": memory})
 
 
-@pytest.mark.parametrize("group", [engines.ENGINE, engines.FAULTS], ids=lambda group: group.name)
+@pytest.mark.parametrize("group", [engines.ENGINE, engines.FAULTS, replays.GROUP], ids=lambda group: group.name)
 def test_as_many_steps_as_announced(group):
     begun: list[str] = []
     group.measure(conditions(begun))

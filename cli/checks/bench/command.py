@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagewire.cli.checks.bench import apps, engines, messages, trace
+from pagewire.cli.checks.bench import apps, engines, messages, replays, trace
 from pagewire.cli.checks.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.checks.bench.host import num_cores, share_of_others, spent_s
 from pagewire.cli.kit.output import console_of
@@ -33,6 +33,7 @@ GROUPS: dict[str, Group] = {
         engines.FAULTS,
         apps.GROUP,
         trace.GROUP,
+        replays.GROUP,
     )
 }
 """By name, in the order of the tables."""
