@@ -145,7 +145,9 @@ def test_bad_input_is_refused_before_anything_is_measured(words, memory, said):
     assert said in refused("bench", *words, env={"PAGEWIRE_RUN_MEMORY": memory})
 
 
-@pytest.mark.parametrize("group", [engines.ENGINE, engines.FAULTS, replays.GROUP], ids=lambda group: group.name)
+@pytest.mark.parametrize(
+    "group", [engines.ENGINE, engines.FAULTS, replays.GROUP], ids=lambda group: group.name
+)
 def test_as_many_steps_as_announced(group):
     begun: list[str] = []
     group.measure(conditions(begun))
