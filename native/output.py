@@ -4,14 +4,21 @@ How is said in node/report/output_file.h.
 """
 
 import contextlib
+import fcntl
 import os
 import stat
+import struct
+import sys
+import termios
+import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from pagewire.native import ffi, lib
 
-__all__ = ["OutputError", "is_writable", "replacing", "write_file"]
+__all__ = ["OutputError", "is_writable", "let_be_read", "replacing", "write_file"]
+
+_PATIENCE_S, _LOOK_S = 2.0, 0.01
 
 
 class OutputError(OSError):
@@ -55,3 +62,22 @@ def is_writable(path: str) -> bool:
     if is_kept or folder == "/dev" or folder.startswith("/proc/"):
         return not os.path.isdir(path) and os.access(path, os.W_OK)
     return os.access(os.path.dirname(os.path.realpath(path)), os.W_OK)
+
+
+def let_be_read() -> None:
+    """Before this process ends all ranks: flush, and wait until mpiexec has read what was printed.
+    What is still in a pipe when a run is aborted is lost."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # it is closed
+            stream.flush()
+            _wait_until_read(stream.fileno())
+
+
+def _wait_until_read(descriptor: int) -> None:
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return
+    for _ in range(round(_PATIENCE_S / _LOOK_S)):
+        answer = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+        if not struct.unpack("i", answer)[0]:
+            return
+        threading.Event().wait(_LOOK_S)  # sleep and select may be the virtual clock's

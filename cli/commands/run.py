@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from pagewire.cli.launch import options, program
 from pagewire.cli.launch.witness import rank_of_environment, tell_of_end, write_record
-from pagewire.native.output import OutputError
+from pagewire.native.output import OutputError, let_be_read
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, platform
 
@@ -152,8 +152,7 @@ def _end_all(directory: str, reason: str, code: int) -> NoReturn:
     # The note first: what ends the other ranks would otherwise look like the first failure.
     if directory:
         write_record(directory, "note", {"reason": reason, "code": code})
-    sys.stdout.flush()
-    sys.stderr.flush()
+    let_be_read()
     loaded = sys.modules.get("mpi4py.MPI")
     if loaded is not None and loaded.Is_initialized() and not loaded.Is_finalized():
         loaded.COMM_WORLD.Abort(code)

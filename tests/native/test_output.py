@@ -1,11 +1,13 @@
 """Output files as Python writes them; tests/node/test_output_file.py has what is written how."""
 
+import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from pagewire.native.output import OutputError, is_writable, write_file
+from pagewire.native.output import OutputError, is_writable, let_be_read, write_file
 
 
 def test_text_and_bytes_are_written(tmp_path):
@@ -47,3 +49,14 @@ def test_writable_is_what_can_be_written(tmp_path):
     assert is_writable("/dev/null")
     assert not is_writable(str(tmp_path))
     assert not is_writable(str(tmp_path / "no" / "such"))
+
+
+def test_what_is_printed_is_read_before_it_goes_on(monkeypatch):
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8") as stream, open(reading, "rb") as reader:
+        monkeypatch.setattr(sys, "stderr", stream)
+        print("all of it", file=stream)
+        read = threading.Timer(0.1, lambda: reader.read1())
+        read.start()
+        let_be_read()
+        assert read.finished.is_set()

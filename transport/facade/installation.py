@@ -12,7 +12,7 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.native import ffi, lib
-from pagewire.native.output import OutputError
+from pagewire.native.output import OutputError, let_be_read
 from pagewire.native.settings import ConfigError
 from pagewire.run.report import report
 from pagewire.run.settings import config
@@ -141,7 +141,7 @@ class Ending:
             os._exit(1)  # what is raised here would not change the exit code
         except BaseException:  # noqa: BLE001, the others would wait in MPI for ever
             traceback.print_exc()
-            sys.stderr.flush()
+            let_be_read()
             MPI.COMM_WORLD.Abort(1)
 
     def finish(self) -> None:
