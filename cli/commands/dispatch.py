@@ -8,7 +8,7 @@ import typer
 
 from pagewire.cli.commands import (  # noqa: F401  fill app
     check_commands,
-    replay,
+    replay_options,
     run_commands,
     sockets,
     trace,

@@ -24,10 +24,8 @@ Words = Annotated[
 ]
 
 OF_THE_MACHINE = ("memory", "policy", "timeout", "err", "eager_limit", "platform")
-_OF_A_RANK = (
-    *(*OF_THE_MACHINE, "compute", "strict", "quiet", "json", "html", "trace", "transport"),
-    "record",
-)
+_OF_A_RECORD = (*OF_THE_MACHINE, "compute", "strict", "quiet", "json", "html", "trace", "transport")
+_OF_A_RANK = (*_OF_A_RECORD, "record")
 _OF_MPIEXEC = ("mpi", "hosts", "mpiexec_options")
 
 
@@ -52,7 +50,7 @@ def _launch(ranks: str, words: list[str] | None, environ: dict[str, str]) -> int
 
 
 @app.command()
-@takes_settings(*(name for name in _OF_A_RANK if name != "record"), *_OF_MPIEXEC)
+@takes_settings(*_OF_A_RECORD, *_OF_MPIEXEC)
 def record(
     ranks: Ranks,
     words: Words = None,
