@@ -18,6 +18,7 @@ from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError
 from pagewire.node.strategies.pages import engine_tables
+from pagewire.replay.trace import Reader
 from pagewire.replay.waits import Place, Unmatched, explain
 from pagewire.run.answers import Answers
 from pagewire.run.settings import impairment_planners, platform
@@ -134,12 +135,16 @@ class Performance(NamedTuple):
     rss_bytes: int
     """The most that this process has held."""
 
+    @property
+    def rate(self) -> float:
+        """Records and events a second."""
+        return (self.events + self.records) / self.wall_s if self.wall_s else 0.0
+
     def __str__(self) -> str:
-        rate = (self.events + self.records) / self.wall_s if self.wall_s else 0.0
         return (
             f"PERFORMANCE: ranks {self.ranks:,}, records {self.records:,}, events {self.events:,}, "
             f"virtual time {self.virtual_s:.6f} s, wall time {self.wall_s:.3f} s, "
-            f"{rate:,.0f} records and events/s, RSS {self.rss_bytes / 1024**2:,.1f} MiB"
+            f"{self.rate:,.0f} records and events/s, RSS {self.rss_bytes / 1024**2:,.1f} MiB"
         )
 
 
@@ -374,6 +379,19 @@ class Replay(Closing):
         wanted = lib.pw_node_report_write(node, text, num_bytes)
         counted: dict[str, Any] = json.loads(bytes(ffi.buffer(text, wanted)))
         return counted
+
+
+def replay_file(
+    path: str, assignments: Iterable[str] = (), *, matching: str = "recorded"
+) -> tuple[dict[str, Any], Settings, Outcome]:
+    """Of a trace file with these settings besides the recorded ones: its META, all settings, and
+    what came of it. Raises as `Settings.of` and `Replay` do."""
+    with Reader(path) as trace:
+        meta = trace.meta()
+        settings = Settings.of(meta, assignments)
+        with Replay(trace, settings, matching=matching) as made:
+            made.run()
+            return meta, settings, made.outcome()
 
 
 def _is_document(text: str) -> bool:

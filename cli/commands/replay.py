@@ -23,7 +23,7 @@ from pagewire.cli.launch import launch
 from pagewire.native import lib
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, format_value
-from pagewire.replay.replay import MATCHINGS, Performance, Replay, Settings
+from pagewire.replay.replay import MATCHINGS, Performance, Replay, Settings, replay_file
 from pagewire.replay.trace import Reader
 from pagewire.run.report import report
 from pagewire.run.settings import config
@@ -192,12 +192,7 @@ def _replayed(
 def replay_row(file: str, assignments: Sequence[str], matching: str) -> Row:
     """One replay; what it fails with is the row's."""
     try:
-        with Reader(file) as trace:
-            meta = trace.meta()
-            settings = Settings.of(meta, assignments)
-            with Replay(trace, settings, matching=matching) as made:
-                made.run()
-                outcome = made.outcome()
+        meta, settings, outcome = replay_file(file, assignments, matching=matching)
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), ())
     document = report.document(outcome.per_rank, settings.config, _label(meta))

@@ -18,21 +18,16 @@ _RSS_BYTES = float(1 << 30)
 
 def _replay(path: str, memory: str) -> Row:
     """Of the trace: a process's only work."""
-    from pagewire.replay.replay import Replay, Settings
-    from pagewire.replay.trace import Reader
+    from pagewire.replay.replay import replay_file
 
-    with Reader(path) as trace:
-        settings = Settings.of(trace.meta(), [f"run.memory={memory}"])
-        with Replay(trace, settings) as made:
-            made.run()
-            outcome = made.outcome()
+    _, _, outcome = replay_file(path, [f"run.memory={memory}"])
     done = outcome.performance
     blocks = sum(int(rank["blocks"]) for rank in outcome.per_rank)
     return {
         "nodes": done.ranks,
         "virtual_s": done.virtual_s,
         "wall_s": done.wall_s,
-        "events_per_s": (done.records + done.events) / done.wall_s,
+        "events_per_s": done.rate,
         "blocks_per_s": blocks / done.wall_s,
         "rss_bytes": done.rss_bytes,
     }
