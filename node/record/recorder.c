@@ -284,6 +284,13 @@ static void put_operation(pw_recorder *recorder, stream *out, uint32_t number)
     put(out, recorder->num_operations - 1 - number);
 }
 
+/* The CPU learns of what has no number: an eager send, say, which is over already. */
+static void pass_to(pw_recorder *recorder, int64_t now_ns, int64_t complete_ns, int64_t poll_ns)
+{
+    if (complete_ns > now_ns) lose(recorder, "a completion that is no message's");
+    pw_recorder_passed(recorder, pw_later(now_ns, complete_ns) + poll_ns - now_ns);
+}
+
 void pw_recorder_completed(pw_recorder *recorder, int64_t now_ns, int64_t complete_ns,
                            int64_t poll_ns)
 {
@@ -298,8 +305,7 @@ void pw_recorder_completed(pw_recorder *recorder, int64_t now_ns, int64_t comple
         put_operation(recorder, put_certain(recorder, PW_OP_DONE), number);
         return;
     }
-    if (complete_ns > now_ns) lose(recorder, "a completion that is no message's");
-    pw_recorder_passed(recorder, pw_later(now_ns, complete_ns) + poll_ns - now_ns);
+    pass_to(recorder, now_ns, complete_ns, poll_ns);
 }
 
 static void number(pw_recorder *recorder, pw_operation *operation)
@@ -328,8 +334,7 @@ void pw_recorder_done(pw_recorder *recorder, pw_operation *operation, const pw_o
         put_operation(recorder, put_certain(recorder, PW_OP_DONE), number);
         return;
     }
-    if (operation->complete_ns > now_ns) lose(recorder, "a completion that is no message's");
-    pw_recorder_passed(recorder, pw_later(now_ns, operation->complete_ns) + poll_ns - now_ns);
+    pass_to(recorder, now_ns, operation->complete_ns, poll_ns);
 }
 
 void pw_recorder_told(pw_recorder *recorder, pw_operation *operation, const pw_operation *whole)

@@ -68,7 +68,7 @@ int64_t pw_block_on(pw_messaging *messaging, pw_operation *operation, uint32_t f
             return code;
         }
         next = operation->companion;
-        pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
+        pw_messages_completed(&messaging->messages, operation, NULL);
         bool is_receive = operation->kind == PW_OPERATION_RECEIVE;
         if (is_receive && status) fill_status(messaging, operation, status);
         if (operation->error || pw_operation_is_truncated(operation) ||

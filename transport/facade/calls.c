@@ -108,7 +108,7 @@ int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     pw_block_begin(messaging, call, began_ns);
     int code = pw_block_until_done(messaging, operation);
     if (code > 0 && !(flags & PW_CALL_REACH))
-        pw_clock_completed(pw_node_clock(messaging->node), operation->complete_ns);
+        pw_messages_completed(&messaging->messages, operation, NULL);
     pw_block_end(messaging, began_ns);
     return code;
 }
@@ -123,7 +123,7 @@ int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
         if (code >= 0) code = operation->done;
     }
     if (code > 0 && operation->complete_ns <= clock->now_ns) {
-        pw_clock_completed(clock, operation->complete_ns);
+        pw_messages_completed(&messaging->messages, operation, NULL);
     } else if (code >= 0) {
         pw_node_failed_test(messaging->node, code, clock->poll_ns);
         code = 0;
