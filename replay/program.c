@@ -228,14 +228,7 @@ static pw_numbered *new_part(pw_program *program, pw_numbered *whole, uint64_t m
     pw_operation *from = &whole->base;
     pw_numbered *part, **last = &whole->parts;
     if (new_operation(program, &part) < 0) return NULL;
-    part->base.posted_ns = from->posted_ns;
-    part->base.context = from->context;
-    part->base.is_in_order = from->is_in_order;
-    part->base.address = from->address;
-    part->base.capacity_bytes =
-        message_bytes < from->capacity_bytes ? message_bytes : from->capacity_bytes;
-    from->address += part->base.capacity_bytes;
-    from->capacity_bytes -= part->base.capacity_bytes;
+    pw_operation_cut(from, &part->base, message_bytes);
     if (!from->capacity_bytes) {
         pw_operation_unlink(from);
         from->complete_ns = program->clock->now_ns;
@@ -258,19 +251,14 @@ static pw_operation *matched(void *context, pw_operation *receive, uint64_t mess
     return receive;
 }
 
-/* Receives in order end in the order of sending, as transport/fabric/arrivals.c has it. */
+/* Receives in order end in the order of sending. */
 static int operation_over(void *context, pw_operation *operation)
 {
     pw_program *program = context;
     if (operation->list != &program->in_order) return PW_OK;
     int64_t *last_ns = &program->in_order_ns[operation->peer];
-    for (pw_operation *next, *each = program->in_order.head; each; each = next) {
-        next = each->next;
-        if (each->context != operation->context || !pw_is_of_same_source(each, operation)) continue;
-        if (!each->done) break;
-        pw_operation_unlink(each);
-        each->complete_ns = *last_ns = pw_later(*last_ns, each->complete_ns);
-    }
+    while (pw_operation_next_in_order(&program->in_order, operation->context, operation->peer,
+                                      operation->source, last_ns)) {}
     return PW_OK;
 }
 

@@ -99,6 +99,30 @@ void pw_operation_unlink(pw_operation *operation)
     operation->list = NULL;
 }
 
+void pw_operation_cut(pw_operation *whole, pw_operation *part, uint64_t message_bytes)
+{
+    part->posted_ns = whole->posted_ns;
+    part->context = whole->context;
+    part->is_in_order = whole->is_in_order;
+    part->address = whole->address;
+    part->capacity_bytes =
+        message_bytes < whole->capacity_bytes ? message_bytes : whole->capacity_bytes;
+    whole->address += part->capacity_bytes;
+    whole->capacity_bytes -= part->capacity_bytes;
+}
+
+pw_operation *pw_operation_next_in_order(const pw_operation_list *list, uint64_t context,
+                                         uint32_t peer, uint32_t source, int64_t *last_ns)
+{
+    pw_operation *first = list->head;
+    while (first && (first->context != context || first->peer != peer || first->source != source))
+        first = first->next;
+    if (!first || !first->done) return NULL;
+    pw_operation_unlink(first);
+    first->complete_ns = *last_ns = pw_later(*last_ns, first->complete_ns);
+    return first;
+}
+
 int pw_operation_acquire(pw_messages *messages, pw_operation *receive)
 {
     if (receive->capacity_bytes <= messages->eager_limit_bytes) return PW_OK;

@@ -129,6 +129,15 @@ pw_operation *pw_operation_new(pw_messages *messages, uint8_t kind);
 void pw_operation_free(pw_messages *messages, pw_operation *operation);
 void pw_operation_append(pw_operation_list *list, pw_operation *operation);
 void pw_operation_unlink(pw_operation *operation);
+/* `part` takes the place of a message of so many bytes from a receive of several, which has the
+ * rest.
+ */
+void pw_operation_cut(pw_operation *whole, pw_operation *part, uint64_t message_bytes);
+/* Of receives in the list, which are to end in the order of sending: the first of this context and
+ * source, when it is over: out of the list, and not over before *last_ns, when the one before it
+ * was. NULL: it is not over, or there is none. */
+pw_operation *pw_operation_next_in_order(const pw_operation_list *list, uint64_t context,
+                                         uint32_t peer, uint32_t source, int64_t *last_ns);
 /* The memory strategy's part of posting a buffer that the NI may write, and its end. */
 int pw_operation_acquire(pw_messages *messages, pw_operation *receive);
 int pw_operation_release(pw_messages *messages, pw_operation *operation);

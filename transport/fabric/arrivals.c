@@ -23,20 +23,14 @@ static pw_fi_operation *new_part(pw_fi_process *process, pw_fi_operation *buffer
     pw_fi_operation *part = pw_fi_take(process, PW_OPERATION_RECEIVE);
     if (!part) return NULL;
     pw_operation *whole = &buffer->base;
-    const uint64_t taken_bytes =
-        message_bytes < whole->capacity_bytes ? message_bytes : whole->capacity_bytes;
+    pw_operation_cut(whole, &part->base, message_bytes);
     part->endpoint = buffer->endpoint;
     part->sink = buffer->sink;
     part->wants_entry = buffer->wants_entry;
     part->context = buffer->context;
     part->flags = buffer->flags;
-    part->base.posted_ns = whole->posted_ns;
-    part->base.address = whole->address;
-    part->base.capacity_bytes = taken_bytes;
     part->parent = buffer;
     buffer->num_users++;
-    whole->address += taken_bytes;
-    whole->capacity_bytes -= taken_bytes;
     if (whole->capacity_bytes == 0 ||
         whole->capacity_bytes < buffer->endpoint->min_multi_receive_bytes) {
         pw_operation_unlink(whole);
@@ -53,30 +47,23 @@ pw_operation *pw_fi_matched(void *context, pw_operation *base, uint64_t message_
         receive = new_part(process, receive, message_bytes);
         if (!receive || pw_operation_acquire(&process->messages, &receive->base) < 0) return NULL;
     }
-    if (receive->flags & FI_MSG) pw_operation_append(&receive->endpoint->in_order, &receive->base);
+    if (receive->base.is_in_order)
+        pw_operation_append(&receive->endpoint->in_order, &receive->base);
     return &receive->base;
 }
 
 /* Messages without a tag end in the order in which their sender sent them: MPICH takes its active
  * messages for ordered, and goes astray when a short one overtakes a long one. */
-static int end_in_order(pw_fi_process *process, pw_fi_operation *receive)
+static int end_in_order(pw_fi_process *process, const pw_fi_operation *receive)
 {
-    const uint32_t node = receive->base.peer, number = receive->base.source;
-    pw_operation *each = receive->endpoint->in_order.head;
-    int64_t *complete_ns = &receive->endpoint->in_order_ns[node];
-    receive->is_over = true;
-    while (!pw_is_of_same_source(each, &receive->base)) each = each->next;
-    if (each != &receive->base) return PW_OK; /* its turn comes */
-    for (pw_operation *next; each; each = next) {
-        next = each->next;
-        if (each->peer != node || each->source != number) continue;
-        if (!pw_fi_operation_of(each)->is_over) break;
-        pw_operation_unlink(each);
-        each->complete_ns = *complete_ns = pw_later(*complete_ns, each->complete_ns);
-        const int code = pw_fi_end(process, pw_fi_operation_of(each));
-        if (code < 0) return code;
-    }
-    return PW_OK;
+    const pw_operation over = receive->base; /* which is given back */
+    pw_fi_endpoint *endpoint = receive->endpoint;
+    int code = PW_OK;
+    for (pw_operation *each; code >= 0 && (each = pw_operation_next_in_order(
+                                               &endpoint->in_order, over.context, over.peer,
+                                               over.source, &endpoint->in_order_ns[over.peer]));)
+        code = pw_fi_end(process, pw_fi_operation_of(each));
+    return code;
 }
 
 int pw_fi_over(void *context, pw_operation *base)

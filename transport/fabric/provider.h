@@ -123,7 +123,7 @@ struct pw_fi_operation {
     uint64_t remote_address, remote_key; /* of a read or write */
     uint64_t id;                         /* of an atomic */
     uint8_t wants_entry;                 /* also without an error */
-    uint8_t is_over, has_remote_data;
+    uint8_t has_remote_data;
     uint8_t is_uncounted;    /* a look, a write's data: no message received */
     int32_t error;           /* FI_E*, positive */
     uint32_t num_users;      /* of a multi-receive buffer: messages that are not all there */
