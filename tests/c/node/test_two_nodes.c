@@ -279,6 +279,7 @@ static void a_host_carries_bursts(void)
     assert(pthread_join(thread, NULL) == 0);
     pagewire_node_destroy(p.nodes[0]);
     pagewire_node_destroy(p.nodes[1]);
+    end_network(&network);
     assert(ends[0].closed == 1 && ends[1].closed == 1);
 }
 

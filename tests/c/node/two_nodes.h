@@ -158,6 +158,14 @@ static inline void host_close(void *context)
     self->closed++;
 }
 
+/* Once both nodes are gone: what nobody has polled. */
+static inline void end_network(host_network *network)
+{
+    for (int node = 0; node < 2; node++)
+        for (uint32_t i = 0; i < network->inboxes[node].count; i++)
+            free(network->inboxes[node].bursts[(network->inboxes[node].first + i) % WIRE_BURSTS]);
+}
+
 static inline pagewire_node *hosted(host_end *self, const char *const *settings)
 {
     pagewire_node *node;

@@ -191,6 +191,7 @@ int main(void)
     for (int i = 1; i >= 0; i--) unimem_destroy(memory[i]);
     assert(kill(child, 0) < 0 && errno == ESRCH); /* killed with its node */
     for (int i = 0; i < 2; i++) pagewire_node_destroy(p.nodes[i]);
+    end_network(&network);
     snprintf(command, sizeof command, "rm -r %s", folder);
     return chdir("/") || system(command);
 }

@@ -278,8 +278,7 @@ static void silent_node_is_given_up(void)
     assert(unim_dma_cleanup(dma) == PAGEWIRE_OK);
     unimem_destroy(memory);
     pagewire_node_destroy(node);
-    for (uint32_t i = 0; i < network.inboxes[1].count; i++)
-        free(network.inboxes[1].bursts[(network.inboxes[1].first + i) % WIRE_BURSTS]);
+    end_network(&network);
 }
 
 typedef struct {
