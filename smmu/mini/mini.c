@@ -154,15 +154,21 @@ static int fill(pw_mini *mini, pw_cache_line *line, const pw_access *access, boo
 {
     uint64_t line_pages = UINT64_C(1) << mini->line_shift, first = line->line << mini->line_shift;
     uint8_t state[PW_LINE_PAGES_MAX];
+    uint64_t singly_end = 0; /* before it page by page */
     int total = 0;
     int code = pw_memory_walk(mini->base.memory, first, line_pages, for_write, state);
     if (code < 0) return code;
     for (uint64_t i = 0, run; i < line_pages; i += run) {
         bool allowed = pw_residency_allows(state[i]) == PW_OK;
-        for (run = 1; i + run < line_pages; run++)
+        for (run = 1; i + run < line_pages && i >= singly_end; run++)
             if ((pw_residency_allows(state[i + run]) == PW_OK) != allowed) break;
         if (!allowed) continue;
         int num_new = pin(mini, access->pdid, first + i, run);
+        if (num_new < 0 && num_new != PW_ERR_FULL && run > 1) { /* one of them cannot be */
+            singly_end = i + run;
+            run = 0;
+            continue;
+        }
         if (num_new < 0 && access->page - first - i < run) {
             total = num_new;
             break;

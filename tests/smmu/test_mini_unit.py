@@ -1,5 +1,7 @@
 """miNI and its base system as translation units of whole engines."""
 
+import mmap
+
 import pytest
 from engine_costs import Steps
 from engine_pair import (
@@ -15,6 +17,7 @@ from engine_pair import (
     resident,
     write,
 )
+from mappings import LIBC, MAP_FIXED, READ_WRITE, FarBuffer
 
 from pagewire.native import EngineError, ffi, lib
 from pagewire.run.settings.config import ConfigError, load
@@ -213,6 +216,24 @@ def test_invalidation_drops_lines_and_pins() -> None:
     write(pair, source, destination, at_ns=LATER_NS)
     assert pair.counters(1).vmh_misses_receive == 2
     assert pair.counters(1).vmh_cold_receive == 1
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_page_of_the_line_that_cannot_be_pinned_is_left_out(end: int, tmp_path) -> None:
+    """Nobody asked for it: a mapping of a file behind the file's end lies beside the buffer."""
+    (tmp_path / "empty").touch()
+    far, other = FarBuffer(LINE_PAGES * PAGE, end), Buffer(PAGE)
+    other.touch()
+    with open(tmp_path / "empty", "rb") as empty:
+        flags = mmap.MAP_PRIVATE | MAP_FIXED
+        beside = far.address + 2 * PAGE
+        assert LIBC.mmap(beside, PAGE, READ_WRITE, flags, empty.fileno(), 0) == beside
+    pair = mini_pair()
+    addresses = (other.address, far.address) if end else (far.address, other.address)
+    pair.write_raw(*addresses, PAGE)
+    assert {event.error for event in pair.finish()} == {0}
+    assert pair.counters(end).vmh_pages_pinned == LINE_PAGES - 1
+    far.unmap()
 
 
 # --- order of a node ------------------------------------------------------------------------------
