@@ -32,7 +32,8 @@ BOOLEANS = {
 SUFFIXES = {"duration": "_ns", "size": "_bytes"}
 """What a field's name has behind the setting's, by kind."""
 
-_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/%]*)")
+QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/%]*)")
+"""A number and its unit."""
 
 
 class ConfigError(ValueError):
@@ -214,7 +215,7 @@ def _parse_text(declaration: Declaration, text: str) -> Any:
         if text.lower() not in BOOLEANS:
             raise refuse(declaration, text)
         return BOOLEANS[text.lower()]
-    match = _QUANTITY.fullmatch(text)
+    match = QUANTITY.fullmatch(text)
     if match is None:
         raise refuse(declaration, text)
     number, unit = match.groups()

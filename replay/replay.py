@@ -69,22 +69,27 @@ class Settings:
 
     @classmethod
     def of(cls, meta: Mapping[str, Any], assignments: Iterable[str] = ()) -> "Settings":
-        """Recorded settings, then `section.name=value` texts; raises ConfigError."""
-        asked = list(assignments)
+        """Recorded settings, then `section.name=value` texts, among which section `costs` is the
+        platform's; raises ConfigError."""
+        given = list(assignments)
+        asked = [each for each in given if not _is_cost(each)]
+        costs = [each for each in given if _is_cost(each)]
         recorded = meta.get("settings") or {}
         if not isinstance(recorded, Mapping):
             raise ConfigError("the trace's settings are no table of names and values")
-        given = [f"{name}={text}" for name, text in recorded.items() if name not in _CHOSEN_HERE]
+        texts = [f"{name}={text}" for name, text in recorded.items() if name not in _CHOSEN_HERE]
         document = str(meta.get("platform") or "")
         if document:
-            given = [each for each in given if not each.startswith("run.platform=")]
+            texts = [each for each in texts if not each.startswith("run.platform=")]
         if document and not _is_document(document):
-            given.append(f"run.platform={document}")
-        config = load([*given, *asked], environ={})
+            texts.append(f"run.platform={document}")
+        config = load([*texts, *asked], environ={})
         named = any(each.partition("=")[0].strip() == "run.platform" for each in asked)
         if _is_document(document) and not named:
-            return cls(config, _of_document(document), config.run.compute_scale)
-        return cls(config, platform.load(config.run.platform), config.run.compute_scale)
+            machine = _of_document(document)
+        else:
+            machine = platform.load(config.run.platform)
+        return cls(config, machine.assigned(costs), config.run.compute_scale)
 
     def node_config(self, rank: int, num_ranks: int) -> Any:
         """pw_node_config of a rank."""
@@ -392,6 +397,10 @@ def replay_file(
         with Replay(trace, settings, matching=matching) as made:
             made.run()
             return meta, settings, made.outcome()
+
+
+def _is_cost(assignment: str) -> bool:
+    return assignment.lstrip().startswith("costs.")
 
 
 def _is_document(text: str) -> bool:

@@ -2,9 +2,9 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pagewire.native.settings import ConfigError, Declaration, parse_value
+from pagewire.native.settings import ConfigError, parse_value
 from pagewire.run.settings import config
 
 BY_OPTION: Mapping[str, str] = {"run.memory": "--memory", "run.policy": "--policy"}
@@ -31,33 +31,37 @@ Point = tuple[tuple[str, str], ...]
 class Axis:
     """A setting and the values that it takes in turn."""
 
-    declaration: Declaration
+    name: str
     texts: tuple[str, ...]
     """As typed, with their units."""
 
-    @property
-    def name(self) -> str:
-        return self.declaration.name
+
+Parse = Callable[[str, str], object]
+"""The value of a setting's text; raises ConfigError."""
 
 
-def parse(words: Sequence[str]) -> list[Axis]:
+def _parse_setting(name: str, text: str) -> object:
+    return parse_value(config.lookup(name), text)
+
+
+def parse(words: Sequence[str], parse_text: Parse = _parse_setting) -> list[Axis]:
     """The axes of `NAME=VALUE,VALUE,...` texts; raises ConfigError."""
     axes: list[Axis] = []
     for word in words:
-        axis = _parse_one(word)
+        axis = _parse_one(word, parse_text)
         if axis.name in (each.name for each in axes):
             raise ConfigError(f"--sweep {axis.name} is given twice: put all its values into one")
         axes.append(axis)
     return axes
 
 
-def _parse_one(word: str) -> Axis:
-    name, equals, rest = word.partition("=")
+def _parse_one(word: str, parse_text: Parse) -> Axis:
+    before, equals, rest = word.partition("=")
     if not equals:
         raise ConfigError(f"--sweep {word}: expected section.name=VALUE,VALUE,...")
-    declaration = config.lookup(name.strip())
-    if declaration.name in _NOT_SWEPT:
-        raise ConfigError(f"--sweep {word}: {_NOT_SWEPT[declaration.name]}")
+    name = before.strip()
+    if name in _NOT_SWEPT:
+        raise ConfigError(f"--sweep {word}: {_NOT_SWEPT[name]}")
     texts = [each.strip() for each in rest.split(",")]
     if not all(texts):
         raise ConfigError(
@@ -66,12 +70,12 @@ def _parse_one(word: str) -> Axis:
         )
     seen: dict[object, str] = {}
     for text in texts:
-        value = parse_value(declaration, text)
+        value = parse_text(name, text)
         if value in seen:
             same = "" if seen[value] == text else f", which is {seen[value]}"
             raise ConfigError(f"--sweep {word}: '{text}'{same} stands there twice; leave one out")
         seen[value] = text
-    return Axis(declaration, tuple(texts))
+    return Axis(name, tuple(texts))
 
 
 def points(axes: Sequence[Axis]) -> list[Point]:

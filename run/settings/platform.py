@@ -9,7 +9,7 @@ and its base (platform_document.py) state all of them, or it is refused.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +24,7 @@ from pagewire.run.settings.platform_document import (
     check_keys,
     cost_name,
     names,
+    parse_cost,
     read,
     tables,
     values,
@@ -93,6 +94,21 @@ class Platform:
 
     def table(self, name: str) -> CostTable:
         return self.tables[name]
+
+    def assigned(self, assignments: Iterable[str]) -> "Platform":
+        """The same machine but for `costs.NAME=9us` texts; raises ConfigError."""
+        changed = dict(parse_assignment(each) for each in assignments)
+        return dataclasses.replace(self, costs=Costs({**self.costs.as_dict(), **changed}))
+
+
+def parse_assignment(text: str) -> tuple[str, int]:
+    """Field of Costs and value, in its base unit, of `costs.NAME=9us`; raises ConfigError."""
+    name, _, value = text.partition("=")
+    fields = {f"costs.{cost_name(field)}": field for field in Costs.FIELDS}
+    if name.strip() not in fields:
+        raise ConfigError(f"there is no cost '{name.strip()}'{suggestion(name.strip(), fields)}")
+    field = fields[name.strip()]
+    return field, parse_cost(name.strip(), field, value)
 
 
 def load(name_or_path: str) -> Platform:

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pagewire.native.settings import SIZE_UNITS, TIME_UNITS, ConfigError, suggestion
+from pagewire.native.settings import QUANTITY, SIZE_UNITS, TIME_UNITS, ConfigError, suggestion
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "platforms"
 SECTIONS = ("costs", "rates", "tables")
@@ -183,6 +183,30 @@ def cost_name(field: str) -> str:
     """Key of a cost in the file: the field's name without the suffix of its unit."""
     suffix = _suffix(field)
     return field.removesuffix(suffix) if suffix else field
+
+
+def parse_cost(where: str, field: str, text: str) -> int:
+    """The cost of a text such as `9us` or `12 Gb/s`, in the field's base unit, which a number alone
+    is in; raises ConfigError."""
+    match = QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{where} = {text!r}: expected a number and a unit")
+    number, unit = match.groups()
+    return _convert(where, field, float(number), unit or _base_unit(field) or field)
+
+
+def show_cost(field: str, value: int) -> str:
+    """The text of a cost, in the largest unit that it is at least 1 of."""
+    factors = _BASE_UNITS.get(_suffix(field), {})
+    fitting = {unit: factor for unit, factor in factors.items() if value >= factor}
+    unit = max(fitting, key=fitting.__getitem__) if fitting else _base_unit(field)
+    return f"{value / factors.get(unit, 1):,.4g} {unit}".rstrip()
+
+
+def _base_unit(field: str) -> str:
+    """Empty: of a count."""
+    units = _BASE_UNITS.get(_suffix(field), {})
+    return next((unit for unit, factor in units.items() if factor == 1), "")
 
 
 def _suffix(field: str) -> str:
