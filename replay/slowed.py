@@ -1,4 +1,4 @@
-"""A machine on which one thing takes longer: a cost, a table of costs, a duration among the settings,
+"""A machine on which one thing takes longer: a cost, a table of costs, a duration of the settings,
 or compute."""
 
 import dataclasses
@@ -61,8 +61,9 @@ def chosen(text: str, settings: Settings) -> list[str]:
     for each in asked:
         if each not in known:
             raise ConfigError(
-                f"--costs: there is no cost '{each}'{suggestion(each, known)}; `all`, or some of "
-                f"{', '.join(known)}"
+                f"--costs: no cost '{each}'{suggestion(each, known)}; give `all`, or `compute`, "
+                "times and rates of `pagewire info --platform`, as costs.NAME or tables.NAME, and "
+                "settings that are durations"
             )
     return list(dict.fromkeys(asked))
 

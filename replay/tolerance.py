@@ -1,25 +1,25 @@
 """Where the time of a replay went, by cost, and how far each cost may grow.
 
-If every cost took twice as long, so would the run. So the run's time is the sum, over its costs, of
-value times derivative (Euler's theorem), and each term is what lies of that cost on the critical
-path. Derivatives come from the mechanism: replays with the cost a tenth up and a tenth down. What
-the sum misses is said. A time that no cost stands for, such as recorded sleep, counts as missed.
+When every cost takes twice as long, so does the run. So the costs are doubled one after the other,
+and what the run gains with each is that cost's share; all shares together are the run. Then they
+are halved in the reverse order, and the mean of both counts: where another thing becomes the
+slowest, the order matters. All of it comes out of replays.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pagewire.native.settings import ConfigError
-from pagewire.replay.replay import Replay, Settings
+from pagewire.replay.replay import Replay, Settings, Trace
 from pagewire.replay.slowed import group_of, slowed, value_text
 from pagewire.replay.trace import Reader
 
 REACH = 1024.0
 """A cost that may grow so far matters to nobody."""
-STEP = 0.1
-"""Of derivatives."""
+STEPS = (2.0, 0.5)
+"""Of shares."""
 CURVE = (0.25, 0.5, 1.0, 2.0, 4.0)
 _NARROW = 1.02
 """Between what a cost may grow to, and what it may not."""
@@ -43,8 +43,7 @@ class Answer(NamedTuple):
 
 
 Ask = Callable[[Sequence[Request]], Sequence[Answer]]
-Found = tuple[float, float, float]
-Study = Generator[float, Answer, Found | None]
+Study = Generator[float, Answer, float | None]
 
 
 class Share(NamedTuple):
@@ -54,16 +53,16 @@ class Share(NamedTuple):
     group: str
     value: str
     up: float
-    """Cost times derivative, towards more, as a share of the run's time."""
+    """Share of the run's time, by doubling."""
     down: float
-    """Towards less: differs from `up` where another thing becomes the slowest."""
+    """By halving."""
     tolerated: float
     """Times its value that the cost may be before the run has lost what it may; REACH: or more."""
     tolerated_value: str
 
     @property
     def share(self) -> float:
-        """Of the run's time that lies on the critical path as this cost."""
+        """Of the run's time."""
         return (self.up + self.down) / 2
 
 
@@ -85,34 +84,31 @@ class Curves:
 
 def replayed(file: str, assignments: Sequence[str], matching: str, request: Request) -> Answer:
     """What comes of a request, by a replay of a trace file with these settings besides."""
+    with Reader(file) as trace:
+        return answered(trace, Settings.of(trace.meta(), assignments), request, matching)
+
+
+def answered(
+    trace: Trace, settings: Settings, request: Request, matching: str = "recorded"
+) -> Answer:
+    """The same of a trace."""
     factor = 1.0
     try:
-        with Reader(file) as trace:
-            settings = Settings.of(trace.meta(), assignments)
-            for name, asked in request:
-                settings, made = slowed(settings, name, asked)
-                factor = made if len(request) == 1 else asked
-            with Replay(trace, settings, matching=matching) as replay:
-                replay.run()
-                return Answer(factor, max(map(replay.time_ns, range(replay.num_ranks))))
+        for name, asked in request:
+            settings, made = slowed(settings, name, asked)
+            factor = made if len(request) == 1 else asked
+        with Replay(trace, settings, matching=matching) as replay:
+            replay.run()
+            return Answer(factor, max(map(replay.time_ns, range(replay.num_ranks))))
     except (ConfigError, RuntimeError):  # transfers are given up, a setting is refused
         return Answer(factor, None)
 
 
 def study(run_ns: int, loss: float) -> Study:
-    """Yields factors, takes what came of them; slopes towards more and less, and the factor that is
-    tolerated. None: the run does not change."""
+    """Yields factors, takes what came of them; the factor that is tolerated, or None: the run does
+    not change."""
     far = yield REACH
-    if far.run_ns == run_ns:
-        return None
-    slopes = []
-    for factor in (1 + STEP, 1 - STEP):
-        answer = yield factor
-        if answer.run_ns is not None and answer.factor != 1:
-            slopes.append(answer.lost(run_ns) / (answer.factor - 1))
-    slopes = slopes or [0.0]
-    tolerated = yield from _search(far, run_ns, loss)
-    return slopes[0], slopes[-1], tolerated
+    return None if far.run_ns == run_ns else (yield from _search(far, run_ns, loss))
 
 
 def _search(far: Answer, run_ns: int, loss: float) -> Generator[float, Answer, float]:
@@ -145,15 +141,21 @@ def shares(
 ) -> list[Share]:
     """Of the costs that change the run's time at all, the largest share first. loss: as a share of
     the run's time. ask: does replays, of several costs at a time."""
+    tolerated = _tolerated({name: (name,) for name in chosen}, run_ns, loss, ask)
+    names = [name for name in chosen if name in tolerated]
+    up = _gains(names, STEPS[0], run_ns, ask)
+    down = _gains(names[::-1], STEPS[1], run_ns, ask)
     found = [
         Share(
-            name,
-            group_of(name),
-            value_text(settings, name),
-            *each,
-            value_text(settings, name, each[-1]),
+            name=name,
+            group=group_of(name),
+            value=value_text(settings, name),
+            up=up[name],
+            down=down[name],
+            tolerated=tolerated[name],
+            tolerated_value=value_text(settings, name, tolerated[name]),
         )
-        for name, each in _studied({name: (name,) for name in chosen}, run_ns, loss, ask)
+        for name in names
     ]
     return sorted(found, key=lambda each: -each.share)
 
@@ -161,19 +163,33 @@ def shares(
 def group_shares(found: Sequence[Share], run_ns: int, loss: float, ask: Ask) -> list[Share]:
     """The same of the parts of the machine that these costs belong to, each as a whole."""
     members = {each.group: _members(found, each.group) for each in found}
-    made = [
-        Share(group, group, "x 1", *each, f"x {each[-1]:,.4g}")
-        for group, each in _studied(members, run_ns, loss, ask)
-    ]
+    tolerated = _tolerated(members, run_ns, loss, ask)
+    made = []
+    for group, factor in tolerated.items():
+        own = [each for each in found if each.group == group]
+        up, down = sum(each.up for each in own), sum(each.down for each in own)
+        made.append(Share(group, group, "x 1", up, down, factor, f"x {factor:,.4g}"))
     return sorted(made, key=lambda each: -each.share)
 
 
-def _studied(
+def _gains(names: Sequence[str], step: float, run_ns: int, ask: Ask) -> dict[str, float]:
+    """What the run gains with each of these that is stepped after the others, as a share."""
+    requests = [tuple((name, step) for name in names[: idx + 1]) for idx in range(len(names))]
+    gains, before_ns = {}, run_ns
+    for name, answer in zip(names, ask(requests), strict=True):
+        now_ns = before_ns if answer.run_ns is None else answer.run_ns
+        gains[name] = (now_ns - before_ns) / (step - 1) / run_ns
+        before_ns = now_ns
+    return gains
+
+
+def _tolerated(
     named: Mapping[str, Sequence[str]], run_ns: int, loss: float, ask: Ask
-) -> Iterator[tuple[str, Found]]:
-    """What was found of each name, whose costs grow together."""
+) -> dict[str, float]:
+    """Of each name whose costs, which grow together, change the run at all."""
     studies = {name: study(run_ns, loss) for name in named}
     factors = {name: next(each) for name, each in studies.items()}
+    found = {}
     while factors:
         answers = ask([tuple((n, f) for n in named[name]) for name, f in factors.items()])
         for name, answer in zip(list(factors), answers, strict=True):
@@ -182,7 +198,8 @@ def _studied(
             except StopIteration as end:
                 del factors[name]
                 if end.value is not None:
-                    yield name, end.value
+                    found[name] = end.value
+    return found
 
 
 # -- curves

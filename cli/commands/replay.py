@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pagewire.cli.commands import compare_files, compare_table, sweep
+from pagewire.cli.commands import compare_files, compare_table, replay_costs, sweep
 from pagewire.cli.commands.compare_plan import ALL, Choice, choices, references
 from pagewire.cli.commands.replay_options import Asked
 from pagewire.cli.commands.setting_options import Given
@@ -27,6 +27,7 @@ from pagewire.replay.replay import MATCHINGS, Performance, Replay, Settings, rep
 from pagewire.replay.trace import Reader
 from pagewire.run.report import report
 from pagewire.run.settings import config
+from pagewire.run.settings.platform import parse_assignment
 
 BACKENDS = ("engine", "loggops")
 PROCESSES_MAX = 1024
@@ -95,6 +96,7 @@ def _loggops(file: str, asked: Asked) -> int:
 
 def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
     others = (
+        asked.costs,
         asked.memory,
         asked.policy,
         asked.sweeps,
@@ -145,7 +147,7 @@ def _say_cut(trace: Reader) -> None:
 
 
 def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
-    axes = sweep.parse(asked.sweeps or ())
+    axes = sweep.parse(asked.sweeps or (), _parse_text)
     with Reader(file) as trace:
         _say_cut(trace)
         meta, num_ranks = trace.meta(), trace.num_ranks
@@ -153,6 +155,8 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
     named = dict.fromkeys(each.partition("=")[0].strip() for each in assignments)
     base = dataclasses.replace(base, sources=MappingProxyType(dict.fromkeys(named, "command line")))
     rows = choices(asked.memory or base.run.memory, asked.policy, axes, base)
+    if asked.costs and len(rows) > 1:
+        raise ConfigError(f"--costs studies one row, and there are {len(rows)}: name one strategy")
     refer_to = dict(zip(rows, references(rows, asked.baseline), strict=True))
     needed = {rows[0], *refer_to.values()}
     if (asked.memory or "").strip() != ALL:
@@ -165,8 +169,18 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
             return 1
         done[choice] = row
     result = _result(meta, num_ranks, asked, refer_to, done, time.monotonic() - begun_s)
+    if asked.costs:
+        own = [*assignments, *rows[0].assignments]
+        result["replay"]["costs"] = replay_costs.measure(file, own, Settings.of(meta, own), asked)
     _show(result, asked)
     return 0
+
+
+def _parse_text(name: str, text: str) -> object:
+    """Of a setting, or of a cost."""
+    if name.startswith("costs."):
+        return parse_assignment(f"{name}={text}")
+    return sweep.parse_setting(name, text)
 
 
 def _replayed(
@@ -277,6 +291,8 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
         progress.say(f"without another side: {each}")
     if len(unmatched) > _NAMED_MAX:
         progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
+    if "costs" in own:
+        replay_costs.show(own["costs"])
     print(Performance(**own["performance"]))
     if asked.json_path:
         report.write_json(asked.json_path, result, "compare")

@@ -39,6 +39,16 @@ class Asked:
     num_processes: Annotated[
         int, typer.Option("-j", "--processes", help="replay so many rows at a time")
     ] = 1
+    costs: Annotated[
+        str,
+        typer.Option(
+            metavar="all|NAME,...",
+            help="cut the run's time by cost, and find what each cost may grow to, by replays",
+        ),
+    ] = ""
+    loss: Annotated[
+        float, typer.Option(metavar="PERCENT", help="--costs: what the run may lose")
+    ] = 1.0
     json_path: Annotated[
         str, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = ""

@@ -40,11 +40,12 @@ Parse = Callable[[str, str], object]
 """The value of a setting's text; raises ConfigError."""
 
 
-def _parse_setting(name: str, text: str) -> object:
+def parse_setting(name: str, text: str) -> object:
+    """Of a setting as declared."""
     return parse_value(config.lookup(name), text)
 
 
-def parse(words: Sequence[str], parse_text: Parse = _parse_setting) -> list[Axis]:
+def parse(words: Sequence[str], parse_text: Parse = parse_setting) -> list[Axis]:
     """The axes of `NAME=VALUE,VALUE,...` texts; raises ConfigError."""
     axes: list[Axis] = []
     for word in words:

@@ -20,7 +20,7 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Html:
         if value is not None:
             words.append(f"{key.rstrip('_').replace('_', '-')}={quoteattr(_plain(value))}")
     head = " ".join(words)
-    if name in ("meta", "br"):
+    if name in ("meta", "br", "input"):
         return Html(f"<{head}/>")
     return Html(f"<{head}>{join(*children)}</{name}>")
 

@@ -50,6 +50,8 @@ th:first-child, td:first-child { text-align: left; } td.text { text-align: left;
   background: rgba(var(--heat), var(--share)); print-color-adjust: exact;
   -webkit-print-color-adjust: exact; } .pages > b { flex-basis: 100%; font-weight: 400;
   color: var(--dim); margin-top: .2rem; }
+#sliders label { display: grid; grid-template-columns: 8rem 1fr 4.5rem; gap: .6rem;
+  align-items: center; font-size: .87rem; } #sliders output { font-weight: 600; }
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
 @media (max-width: 34rem) { .bars { grid-template-columns: 1fr max-content; }
   .bars > .name { grid-column: 1 / -1; text-align: left; margin-bottom: -.25rem; } }

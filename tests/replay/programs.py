@@ -7,6 +7,7 @@ from typing import Any
 from pagewire.native import lib
 from pagewire.replay import records as r
 from pagewire.replay.replay import Outcome, Replay, Settings
+from pagewire.replay.trace import Writer
 
 OPS, MATCHES = int(lib.PW_PWT_OPS), int(lib.PW_PWT_MATCHES)
 TIMES, REGIONS = int(lib.PW_PWT_TIMES), int(lib.PW_PWT_REGIONS)
@@ -79,6 +80,16 @@ def run(trace: HandMade, *assignments: str, **options: Any) -> tuple[list[int], 
         difference = replay.run()
         assert difference is None, difference
         return [replay.time_ns(rank) for rank in range(trace.num_ranks)], replay.outcome()
+
+
+def written(path, trace: HandMade) -> str:
+    """A trace as a file."""
+    with Writer(str(path), trace.num_ranks, trace.meta()) as writer:
+        for rank in range(trace.num_ranks):
+            for kind in (OPS, MATCHES, TIMES, REGIONS, TURNS):
+                for each in trace.chunks[rank, kind]:
+                    writer.add(rank, kind, each, 1)
+    return str(path)
 
 
 def halo(

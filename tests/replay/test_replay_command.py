@@ -4,26 +4,14 @@ import json
 
 import json_schemas
 import pytest
-from programs import HandMade, halo
+from programs import OPS, HandMade, halo, written
 
 from pagewire.cli.main import main
 from pagewire.driver.policy import PageFault, PageInPolicy
-from pagewire.native import lib
 from pagewire.replay import records as r
 from pagewire.replay.replay import Replay, Settings
-from pagewire.replay.trace import Writer
 
-KINDS = tuple(int(getattr(lib, f"PW_PWT_{name}")) for name in ("OPS", "MATCHES", "TIMES"))
 LEAVE = r.encode(r.Leave())
-
-
-def written(path, trace: HandMade) -> str:
-    with Writer(str(path), trace.num_ranks, trace.meta()) as writer:
-        for rank in range(trace.num_ranks):
-            for kind in KINDS:
-                for each in trace.chunks[rank, kind]:
-                    writer.add(rank, kind, each, 1)
-    return str(path)
 
 
 @pytest.fixture
@@ -87,7 +75,7 @@ def test_every_strategy_replays_or_says_why_not(file, tmp_path, capsys):
 def replayed_times(trace: HandMade) -> dict[int, list[int]]:
     """What a replay has in place of recorded times, found one difference after the other."""
     times = {
-        rank: [0] * (sum(each == LEAVE for each in trace.chunks[rank, KINDS[0]]) + 1)
+        rank: [0] * (sum(each == LEAVE for each in trace.chunks[rank, OPS]) + 1)
         for rank in range(trace.num_ranks)
     }
     while True:
@@ -131,7 +119,7 @@ def test_what_is_refused(file, words, code, said, capsys):
 
 
 def test_trace_that_stands_still_fails(tmp_path, trace, capsys):
-    trace.chunks[2, KINDS[0]] = [*trace.chunks[2, KINDS[0]][:20], r.encode(r.End())]
+    trace.chunks[2, OPS] = [*trace.chunks[2, OPS][:20], r.encode(r.End())]
     assert main(["replay", written(tmp_path / "ended.pwt", trace)]) == 1
     said = capsys.readouterr().err
     assert "nothing can go on: 2 of 4 ranks wait" in said
@@ -139,7 +127,7 @@ def test_trace_that_stands_still_fails(tmp_path, trace, capsys):
 
 
 def test_trace_that_a_kill_has_cut_off_is_replayed_as_far_as_it_goes(tmp_path, trace, capsys):
-    trace.chunks[2, KINDS[0]] = trace.chunks[2, KINDS[0]][:20]
+    trace.chunks[2, OPS] = trace.chunks[2, OPS][:20]
     assert main(["replay", written(tmp_path / "cut.pwt", trace)]) == 0
     shown = capsys.readouterr()
     assert "PERFORMANCE" in shown.out
