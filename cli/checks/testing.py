@@ -140,7 +140,10 @@ def _at_once() -> list[str]:
     """pytest-xdist's options: one file more at a time than this process may use cores, by name (few
     slow tests in a file that comes last would keep one core waiting)."""
     num_files = min(len(os.sched_getaffinity(0)) + 1, _MAX_AT_ONCE)
-    return ["-n", str(num_files), "--dist", "loadfile", "--no-loadscope-reorder"]
+    made = ["-n", str(num_files), "--dist", "loadfile", "--no-loadscope-reorder"]
+    # A test that kills its process fails with its name; pytest-xdist would wait for ever for the
+    # rest of its file.
+    return [*made, "--max-worker-restart=0"]
 
 
 def _run_c_tests(output: IO[bytes]) -> int:

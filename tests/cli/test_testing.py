@@ -59,6 +59,15 @@ def test_failure_on_one_rank_ends_the_others(source, tmp_path):
     assert "pagewire test: rank 1 ended with exit code 1" in done.stdout
 
 
+def test_test_that_kills_its_process_ends_the_run_with_its_name(source):
+    kills = "import os, time\ndef test_that_passes():\n    time.sleep(0.1)\n"
+    kills += "def test_kills():\n    os.kill(os.getpid(), 9)\ndef test_after_it():\n    pass\n"
+    others = "import time\ndef test_that_takes_long():\n    time.sleep(2)\ndef test_more(): pass\n"
+    done = source([], kills=kills, a=others, b=others, c=others)
+    assert done.returncode == 1
+    assert "crashed while running 'tests/ranks/test_kills.py::test_kills'" in done.stdout
+
+
 def test_files_after_a_failure_run_in_another_launch(source):
     done = source(["--ranks", "2"], a=PASSES, b=FAILS_ON_RANK_1, c=PASSES.replace("of", "in"))
     assert done.returncode == 1

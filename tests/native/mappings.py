@@ -27,8 +27,46 @@ def unmap(address: int, num_bytes: int) -> None:
     assert LIBC.munmap(address, num_bytes) == 0
 
 
+class FarPages:
+    """Fresh pages where no allocation will ever go: a hole in them stays a hole, and whoever gives
+    them back as a whole takes nothing from others. Once all are given back they begin again at the
+    same place, so that tests have the same addresses in any order.
+    """
+
+    PLACE = 0x2400_0000_0000
+    _ROUND_BYTES = 64 << 10
+    _next = PLACE
+    _num_live = 0
+
+    def __init__(self, num_bytes: int) -> None:
+        self.address, self.num_bytes = FarPages._next, num_bytes
+        map_at(self.address, num_bytes)
+        self.advise(mmap.MADV_NOHUGEPAGE)
+        # a gap behind them, of a page at least
+        FarPages._next += num_bytes // self._ROUND_BYTES * self._ROUND_BYTES + self._ROUND_BYTES * 2
+        FarPages._num_live += 1
+        pages = (ctypes.c_char * num_bytes).from_address(self.address)
+        self.bytes = memoryview(pages).cast("B")
+
+    def advise(self, advice: int, first_byte: int = 0, num_bytes: int | None = None) -> None:
+        length = self.num_bytes if num_bytes is None else num_bytes
+        assert LIBC.madvise(self.address + first_byte, length, advice) == 0
+
+    def close(self) -> None:
+        """Unmap them, holes too."""
+        if self.num_bytes:
+            unmap(self.address, self.num_bytes)
+            self.num_bytes = 0
+            FarPages._num_live -= 1
+            if not FarPages._num_live:
+                FarPages._next = FarPages.PLACE
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class FarBuffer:
-    """Resident pages where no allocation will ever go, so that a hole in them stays a hole."""
+    """Resident pages at one of some places where no allocation will ever go."""
 
     PLACE = 0x2000_0000_0000
 

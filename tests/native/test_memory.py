@@ -9,7 +9,7 @@ from collections import OrderedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mappings import LIBC, READ_WRITE, map_at
+from mappings import LIBC, FarPages, map_at
 from memories import backend
 
 from pagewire.native import EngineError, check, ffi, lib
@@ -90,10 +90,8 @@ class Mapping:
 
     def __init__(self, num_pages: int) -> None:
         self.num_pages = num_pages
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self.address = LIBC.mmap(None, num_pages * 4096, READ_WRITE, flags, -1, 0)
-        assert self.address not in (None, ctypes.c_void_p(-1).value)
-        LIBC.madvise(self.address, num_pages * 4096, mmap.MADV_NOHUGEPAGE)
+        self.pages = FarPages(num_pages * 4096)
+        self.address = self.pages.address
         self.first = self.address >> 12
 
     def write(self, page: int) -> None:
@@ -124,7 +122,7 @@ def make_mapping():
 
     yield make
     for mapping in mappings:
-        mapping.unmap(0, mapping.num_pages)
+        mapping.pages.close()
 
 
 def test_host_fresh_pages_are_absent_and_written_ones_present(host, make_mapping) -> None:

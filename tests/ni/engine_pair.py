@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from mappings import FarPages
+
 from pagewire.driver.policy import ErrPolicy, PageInPolicy
 from pagewire.driver.policy_host import OwnPolicies
 from pagewire.lab.engine import NEVER, Engine
@@ -49,41 +51,38 @@ class Event:
 
 
 class Buffer:
-    """Anonymous pages whose residency is the test's own business; `skew` shifts the start.
+    """Anonymous pages whose residency is the test's own business; `skew` shifts the start from a
+    block's border.
 
-    A page lies free before and behind, so that a test can see writes outside of the buffer.
+    Its blocks are mapped whole, and at least a page before and behind them, so that a test can see
+    writes outside of the buffer.
     """
 
     def __init__(self, num_bytes: int, skew: int = 0) -> None:
-        length = PAGE + (num_bytes + skew + PAGE - 1) // PAGE * PAGE + BLOCK + PAGE
-        self.map = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.map.madvise(mmap.MADV_NOHUGEPAGE)
-        self.view = ffi.from_buffer(self.map)
-        base = int(ffi.cast("uintptr_t", self.view))
-        aligned = (
-            (base + PAGE + BLOCK - 1) // BLOCK * BLOCK
-        )  # block borders are where tests expect them
-        self.start = aligned - base + skew
-        self.address = base + self.start
+        num_blocks = (num_bytes + skew) // BLOCK + 1
+        self.pages = FarPages(BLOCK + num_blocks * BLOCK)
+        self.map = self.pages.bytes
+        self.start = BLOCK + skew
+        self.address = self.pages.address + self.start
         self.num_bytes = num_bytes
 
     def fill(self, data: bytes) -> None:
         self.map[self.start : self.start + len(data)] = data
 
     def read(self) -> bytes:
-        return self.map[self.start : self.start + self.num_bytes]
+        return bytes(self.map[self.start : self.start + self.num_bytes])
 
     def around(self) -> tuple[bytes, bytes]:
         """The bytes before and behind the buffer."""
-        return self.map[: self.start], self.map[self.start + self.num_bytes :]
+        return bytes(self.map[: self.start]), bytes(self.map[self.start + self.num_bytes :])
 
     def drop(self, page: int | None = None) -> None:
         """Take every page away, or the buffer's page of that index (contents become zero)."""
         if page is None:
-            self.map.madvise(mmap.MADV_DONTNEED)
+            self.pages.advise(mmap.MADV_DONTNEED)
         else:
             first = self.start // PAGE * PAGE
-            self.map.madvise(mmap.MADV_DONTNEED, first + page * PAGE, PAGE)
+            self.pages.advise(mmap.MADV_DONTNEED, first + page * PAGE, PAGE)
 
     def touch(self) -> None:
         for offset in range(0, len(self.map), PAGE):

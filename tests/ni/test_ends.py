@@ -9,7 +9,7 @@ import struct
 
 import pytest
 from engine_pair import BLOCK, PAGE, Pair, Policy, resident
-from mappings import LIBC, unmap
+from mappings import LIBC, FarPages, unmap
 from test_frames import KIND_AT, KIND_BLOCK, frames, seal
 
 from pagewire.native import EngineError, ffi, lib
@@ -181,18 +181,16 @@ def test_address_that_the_host_does_not_allow_ends_the_transfer(
     )
     source, destination = resident(2 * BLOCK)
     buffer = source if end == "source" else destination
-    address = LIBC.mmap(None, 2 * BLOCK, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    pages = FarPages(2 * BLOCK)
     if gone == "unmapped":
-        unmap(address, 2 * BLOCK)
-    try:
-        if buffer is source:
-            pair.write_raw(address, destination.address, 2 * BLOCK)
-        else:
-            pair.write_raw(source.address, address, 2 * BLOCK)
-        assert errors(pair) == {ADDRESS if gone == "unmapped" else PROTECTION}
-    finally:
-        if gone != "unmapped":
-            unmap(address, 2 * BLOCK)
+        unmap(pages.address, 2 * BLOCK)
+    else:
+        assert LIBC.mprotect(pages.address, 2 * BLOCK, 0) == 0
+    if buffer is source:
+        pair.write_raw(pages.address, destination.address, 2 * BLOCK)
+    else:
+        pair.write_raw(source.address, pages.address, 2 * BLOCK)
+    assert errors(pair) == {ADDRESS if gone == "unmapped" else PROTECTION}
     assert lib.pw_ni_num_transactions(pair.nis[0]) == 0
 
 

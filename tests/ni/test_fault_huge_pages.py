@@ -162,7 +162,7 @@ def test_host_collapse_leaves_data_and_a_fault_on_a_huge_page_brings_in_2_mb() -
     pair = Pair(policy=Policy.PAGE)
     source, destination = huge_buffer(1), huge_buffer(1)
     source.fill(pattern(HUGE_BYTES))
-    destination.map.madvise(MADV_HUGEPAGE)
+    destination.pages.advise(MADV_HUGEPAGE)
     if LIBC.madvise(destination.address, HUGE_BYTES, MADV_COLLAPSE) != 0:
         pytest.skip(f"MADV_COLLAPSE (Linux 6.1): {os.strerror(ctypes.get_errno())}")
     if not host_huge_pages(pair, 1, destination):

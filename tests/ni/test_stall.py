@@ -149,8 +149,7 @@ def test_resume_terminates_the_access_to_an_address_without_mapping(at_source: b
     source, destination = resident(PAGE)
     hole = Buffer(PAGE)
     address = hole.address
-    hole.view = None
-    hole.map.close()
+    hole.pages.close()
     if at_source:
         pair.write_raw(address, destination.address, PAGE)
     else:
