@@ -17,7 +17,7 @@ CONTEXT = 1
 """Of collectives; messages of the program have context 0."""
 LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
 _NOTHING = Buffer(0, 0, 0)
-_MINE, _THEIRS, _TREE = range(3)
+MINE, THEIRS, TREE = range(3)
 """Memory of the library."""
 
 
@@ -101,7 +101,7 @@ def _down(group: Group, buffer: Buffer, root: int) -> None:
 
 def _tree_memory(group: Group, block_bytes: int, root: int, is_touched: bool) -> Buffer:
     num_bytes = subtree_of(group.rank, group.size, root) * block_bytes
-    return group.program.scratch(_TREE, num_bytes, is_touched=is_touched)
+    return group.program.scratch(TREE, num_bytes, is_touched=is_touched)
 
 
 def _tree_part(group: Group, memory: Buffer, block_bytes: int, root: int, rank: int) -> Buffer:
@@ -214,8 +214,8 @@ def alltoall(
 
 
 def _vectors(group: Group, num_bytes: int) -> tuple[Buffer, Buffer]:
-    mine = group.program.scratch(_MINE, num_bytes, is_touched=True)
-    return mine, group.program.scratch(_THEIRS, num_bytes, is_touched=False)
+    mine = group.program.scratch(MINE, num_bytes, is_touched=True)
+    return mine, group.program.scratch(THEIRS, num_bytes, is_touched=False)
 
 
 def allreduce(group: Group, num_bytes: int) -> None:
@@ -278,9 +278,9 @@ def reduce_scatter(group: Group, part_bytes: Sequence[int]) -> None:
     """Pairwise exchange of the ranks' parts."""
     rank, size = group.rank, group.size
     with group.program.call("MPI_Reduce_scatter"):
-        mine = group.program.scratch(_MINE, sum(part_bytes), is_touched=True)
+        mine = group.program.scratch(MINE, sum(part_bytes), is_touched=True)
         own = part_bytes[rank]
-        theirs = group.program.scratch(_THEIRS, size * own, is_touched=False)
+        theirs = group.program.scratch(THEIRS, size * own, is_touched=False)
         for step in range(1, size):
             dest, source = (rank + step) % size, (rank - step) % size
             sent = mine.part(sum(part_bytes[:dest]), part_bytes[dest])

@@ -191,6 +191,50 @@ def synth(
 
 
 @trace_app.command()
+def copies(
+    file: File,
+    output: Output,
+    times: Annotated[int, typer.Option(help="how many copies", min=1, max=_MOST_RANKS)],
+) -> int:
+    """Make a trace of a recorded run so many times side by side; the copies exchange nothing."""
+    from pagewire.cli.commands import trace_bigger
+
+    trace_bigger.copies(file, times, output)
+    return 0
+
+
+@trace_app.command()
+def extrapolate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE.pwt...", show_default=False)],
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks", help="of the bigger run", min=0, max=_MOST_RANKS)
+    ] = 0,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE.pwt", help="the trace to write")
+    ] = "",
+    check: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.pwt", help="predict this recorded run, replay both, and show the error"
+        ),
+    ] = "",
+) -> int:
+    """Make the trace of a bigger run of a program from two or three recorded sizes of it.
+
+    What was assumed is shown: of each call its peers, and how bytes and computing depend on the
+    number of ranks P. What obeys no rule is refused, with rank and call.
+    """
+    from pagewire.cli.commands import trace_bigger
+
+    if bool(ranks) == bool(check):
+        raise ConfigError("trace extrapolate needs --ranks N or --check FILE.pwt, and not both")
+    if ranks and not output:
+        raise ConfigError("trace extrapolate --ranks needs -o FILE.pwt, the trace to write")
+    trace_bigger.extrapolate(files, ranks, output, check)
+    return 0
+
+
+@trace_app.command()
 def convert(
     source: Annotated[str, typer.Argument(metavar="FROM", show_default=False)],
     target: Annotated[str, typer.Argument(metavar="TO", show_default=False)],
