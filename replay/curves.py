@@ -1,4 +1,4 @@
-"""How a quantity depends on the number of ranks: the curve, of a few, that fits what was recorded."""
+"""How a quantity depends on the number of ranks: the curve, of a few, that fits the recorded."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pagewire.native import lib
-from pagewire.replay.collectives import MINE, TREE
+from pagewire.replay.collectives import MINE, THEIRS, TREE
 from pagewire.replay.grids import FAMILIES, Offset, Rule
 from pagewire.replay.made import Made
 from pagewire.replay.plan import Assumption, Misfit, Plan, Run, listed, make_plan
@@ -22,7 +22,6 @@ from pagewire.replay.records import (
     WAS_EAGER,
     Compute,
     Done,
-    Leave,
     Meet,
     Pages,
     Receive,
@@ -123,6 +122,14 @@ class _Rank:
         """The first operation of the fan that a recorded one is of."""
         self._count: collections.Counter[tuple[Any, ...]] = collections.Counter()
         """Of receives along a way."""
+        self._scratch = {
+            place: where
+            for step in self._steps
+            if step.remade
+            for place, where in step.remade.places
+            if place in (MINE, THEIRS, TREE)
+        }
+        """Where the library's memory for collectives was."""
         self._own: dict[int, int] = {}
         """Pages of memory that the recorded rank did not need."""
 
@@ -209,6 +216,7 @@ class _Rank:
             if fan.stride is not None:
                 like = fan.steps[min(idx, last)]
                 shift = start + idx * fan.stride - like.messages[0].offset
+            most = like.messages[0].num_bytes // _PAGE_BYTES + 2
             for record in like.records:
                 if isinstance(record, (Send, Receive)):
                     offset = self._place(record.region, record.offset)
@@ -217,7 +225,8 @@ class _Rank:
                     yield self._like(record, peer, record.num_bytes, offset)
                     self._begin(step.first)
                 else:
-                    yield from self._move(record, step, shift)
+                    is_of_all = isinstance(record, Pages) and record.count > most
+                    yield from self._move(record, step, None if is_of_all else shift)
 
     def _remake(self, step: Step, remade: Remade) -> Iterator[Record]:
         """A collective of all ranks; what is not a message stays before it."""
@@ -227,7 +236,8 @@ class _Rank:
         for record in inner:
             yield from self._move(record, step)
         num_bytes = self._plan.scaled_bytes(step, None, remade.num_bytes)
-        first, is_waited = self._num_operations, {}
+        first = self._num_operations
+        is_waited: dict[int, bool] = {}
         for item in remade.script(self._rank, self._plan.size, num_bytes):
             if isinstance(item, tuple):
                 for number in item:
@@ -244,8 +254,8 @@ class _Rank:
         """A message of a collective, in memory that the recorded one used, or in new one."""
         like = step.messages[0]
         region, offset = like.region, like.offset
-        where = dict(remade.places).get(item.region)
-        if where:
+        where = dict(remade.places).get(item.region) or self._scratch.get(item.region)
+        if where and item.num_bytes:
             region, offset = where[0], self._place(*where) + item.offset
         elif item.num_bytes:
             region, offset = _OWN_REGION, item.region * _OWN_BYTES + item.offset
@@ -255,5 +265,8 @@ class _Rank:
                 begin = item.region * _OWN_BYTES // _PAGE_BYTES + had
                 yield Pages(region, begin, pages - had, _PRESENT)
                 self._own[item.region] = pages
-        name = item.peer, like.context, like.tag, item.source
-        yield type(item)(*name, item.num_bytes, region, offset, flags)
+        name = like.context, like.tag, item.source
+        if isinstance(item, Send):
+            yield Send(item.peer, *name, item.num_bytes, region, offset, flags)
+        else:
+            yield Receive(item.peer, *name, item.num_bytes, region, offset)

@@ -1,5 +1,5 @@
-"""A trace that is made rank by rank when it is asked for, to be replayed or written; and copies of a
-recorded one side by side.
+"""A trace that is made rank by rank when it is asked for, to be replayed or written; and copies of
+a recorded one side by side.
 
 Only the rank under way is in memory. Recorded times are left out: they are those of another run.
 """
@@ -90,10 +90,9 @@ class Copies(Made):
         copy, own = divmod(rank, self._reader.num_ranks)
         first = rank - own
         for record in self._reader.records(own):
-            if isinstance(record, (Send, Found, Part)):
-                record.peer += first
-            elif isinstance(record, Receive) and record.peer is not None:
-                record.peer += first
+            if isinstance(record, (Send, Receive, Found, Part)):
+                if record.peer is not None:
+                    record.peer += first
             elif isinstance(record, Meet):
                 record.group = record.group * self._times + copy  # no two are equal
             yield record

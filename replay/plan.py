@@ -16,7 +16,6 @@ from pagewire.replay.grids import (
     AXES,
     Family,
     Fixed,
-    Grid,
     Offset,
     Rule,
     Seen,
@@ -201,16 +200,12 @@ class Plan:
     def _choose(self, found: Mapping[Stand, Sequence[Sequence[_Candidates]]]) -> None:
         """Where several rules are possible, it is the one that others need for the same call."""
         each = set(itertools.chain.from_iterable(map(tuple, itertools.chain(*found.values()))))
-        votes = collections.Counter(
-            (one.call, one.rules[0]) for one in each if len(one.rules) == 1
-        )
+        votes = collections.Counter((one.call, one.rules[0]) for one in each if len(one.rules) == 1)
         ranks: dict[Stand, list[int]] = {}
         for rank, base in enumerate(self._of_size[self.size]):
             ranks.setdefault(self._stands[base], []).append(rank)
         self._rules: dict[Stand, list[list[Rule]]] = {
-            where: [
-                [self._chosen(one, votes, ranks.get(where, [])) for one in row] for row in rows
-            ]
+            where: [[self._chosen(one, votes, ranks.get(where, [])) for one in row] for row in rows]
             for where, rows in found.items()
         }
 
@@ -228,7 +223,7 @@ class Plan:
                         f"{one.where}: its peer is {likely[0]} or {other}, which are one rank in "
                         f"the recorded grid of {self._base_grid}, but two in one of {self.grid}: "
                         "record a run in which they are two",
-                        len(self.base.steps[0]),
+                        len(self.base.steps[0]) if max(self._base_grid.sides) > 2 else 0,
                     )
         return likely[0]
 
@@ -310,7 +305,9 @@ class Plan:
     # ---- memory
 
     def _find_stretch(self) -> int:
-        most = max((each.factor for key, each in self._fits.items() if key[0] == "bytes"), default=1)
+        most = max(
+            (each.factor for key, each in self._fits.items() if key[0] == "bytes"), default=1
+        )
         for step in itertools.chain.from_iterable(self.base.steps):
             if step.remade:
                 wanted = self.scaled_bytes(step, None, step.remade.num_bytes)

@@ -27,6 +27,8 @@ def _at_root(group: Group, region: int, num_bytes: int) -> list[Buffer] | None:
     return _blocks(region, group, num_bytes) if group.rank == 0 else None
 
 
+Item = Send | Receive | tuple[int, ...]
+"""A message, or the numbers of those that are waited for."""
 Maker = Callable[[Group, int], None]
 
 
@@ -88,7 +90,7 @@ class _Script(Program):
 
     def __init__(self, rank: int, size: int) -> None:
         super().__init__(rank, size, lambda *_: None, Reused())
-        self.made: list[Record | tuple[int, ...]] = []
+        self.made: list[Item] = []
         self._counted = itertools.count()
 
     @contextlib.contextmanager
@@ -130,8 +132,8 @@ class Remade(NamedTuple):
     places: tuple[tuple[int, tuple[int, int]], ...]
     """Region and offset of each place that the rank used."""
 
-    def script(self, rank: int, size: int, num_bytes: int) -> Sequence[Record | tuple[int, ...]]:
-        """Messages, whose regions are places, and the numbers of those that are waited for."""
+    def script(self, rank: int, size: int, num_bytes: int) -> Sequence[Item]:
+        """What a rank does; regions are places."""
         return _script(self.maker, rank, size, num_bytes)
 
     def growth(self, size: int, at: int, num_bytes: int) -> float:
@@ -144,13 +146,13 @@ class Remade(NamedTuple):
 
 
 @functools.lru_cache(maxsize=65536)
-def _script(maker: Maker, rank: int, size: int, num_bytes: int) -> list[Record | tuple[int, ...]]:
+def _script(maker: Maker, rank: int, size: int, num_bytes: int) -> list[Item]:
     made = _Script(rank, size)
     maker(collectives.world(made), num_bytes)
     return made.made
 
 
-def _messages(script: Iterable[Record | tuple[int, ...]]) -> list[Send | Receive]:
+def _messages(script: Iterable[Record | Item]) -> list[Send | Receive]:
     return [each for each in script if isinstance(each, (Send, Receive))]
 
 

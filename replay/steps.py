@@ -1,6 +1,7 @@
-"""What a rank did, call by call, so that ranks of runs of several sizes can be laid side by side."""
+"""What a rank did, call by call, so that ranks of runs of several sizes can be compared."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from pagewire.replay import remake
@@ -163,7 +164,7 @@ def _fan(steps: Sequence[Step], rank: int, size: int) -> Fan | None:
     if len(kinds) != 1:
         return None
     peers = [one.peer for one in found]
-    strides = {two.offset - one.offset for one, two in zip(found, found[1:], strict=False)}
+    strides = {two.offset - one.offset for one, two in itertools.pairwise(found)}
     for order, ranks in ORDERS.items():
         if peers == ranks(rank, size):
             return Fan(list(steps), order, strides.pop() if len(strides) == 1 else None)

@@ -45,7 +45,9 @@ def extrapolate(files: Sequence[str], num_ranks: int, output: str, check: str) -
         try:
             errors = prediction.compare(made, recorded)
         except RuntimeError as error:
-            raise ConfigError(f"the replay of what was predicted, or of '{check}': {error}") from None
+            raise ConfigError(
+                f"the replay of what was predicted, or of '{check}': {error}"
+            ) from None
     _show_errors(errors, check)
 
 
