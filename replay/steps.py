@@ -179,7 +179,7 @@ def shapes(steps: Sequence[Step]) -> Iterator[Shape]:
     fan_of: dict[int, int] = {}
     for step in steps:
         if step.remade:
-            yield step.name, "by all"
+            yield step.name, "a collective"
         elif step.fan:
             fan_of.update((each.first, step.first) for each in step.fan.steps)
             inner = step.fan.steps[0]
