@@ -230,8 +230,7 @@ def extrapolate(
         raise ConfigError("trace extrapolate needs --ranks N or --check FILE.pwt, and not both")
     if ranks and not output:
         raise ConfigError("trace extrapolate --ranks needs -o FILE.pwt, the trace to write")
-    trace_bigger.extrapolate(files, ranks, output, check)
-    return 0
+    return trace_bigger.extrapolate(files, ranks, output, check)
 
 
 @trace_app.command()

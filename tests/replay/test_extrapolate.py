@@ -404,6 +404,16 @@ def test_bad_words_are_one_line(made, words, text, capfd):
     assert text in error
 
 
+def test_a_check_whose_replay_fails_says_so(made, capfd):
+    for size in (4, 8):
+        made("ring", size)
+    waiting = [[Name(0, "MPI_Recv"), *call(0, receive(0), Done(0))], *[[]] * 8]
+    write_trace("stuck.pwt", waiting)
+    assert main(["trace", "extrapolate", "4.pwt", "8.pwt", "--check", "stuck.pwt"]) == 1
+    error = capfd.readouterr().err
+    assert "of 'stuck.pwt' and its prediction a replay failed: nothing can go on" in error
+
+
 def test_a_killed_run_is_refused(made, capfd):
     made("ring", 4)
     with Reader(made("ring", 8)) as reader:
