@@ -205,7 +205,7 @@ def copies(
 
 @trace_app.command()
 def extrapolate(
-    files: Annotated[list[str], typer.Argument(metavar="FILE.pwt...", show_default=False)],
+    files: Annotated[list[str], typer.Argument(metavar="FILE.pwt", show_default=False)],
     ranks: Annotated[
         int, typer.Option("-n", "--ranks", help="of the bigger run", min=0, max=_MOST_RANKS)
     ] = 0,
