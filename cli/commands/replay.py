@@ -5,18 +5,18 @@ What counts is in the trace and on the command line; PAGEWIRE_* variables play n
 replay is the same in every shell.
 """
 
-import concurrent.futures
 import dataclasses
-import multiprocessing
+import functools
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pagewire.cli.commands import compare_files, compare_table, replay_costs, sweep
+from pagewire.cli.commands import compare_files, compare_table, replay_costs, replay_work, sweep
 from pagewire.cli.commands.compare_plan import ALL, Choice, choices, references
 from pagewire.cli.commands.replay_options import Asked
+from pagewire.cli.commands.replay_work import Item, Work
 from pagewire.cli.commands.setting_options import Given
 from pagewire.cli.kit import progress
 from pagewire.cli.launch import launch
@@ -62,7 +62,8 @@ def replay(file: str, asked: Asked, given: Given) -> int:
     assignments = _assignments(given)
     if asked.verify:
         return _verify(file, asked, assignments)
-    return _compare(file, asked, assignments)
+    with replay_work.spread(asked.num_processes) as work:
+        return 0 if work is None else _compare(file, asked, assignments, work)
 
 
 def _assignments(given: Given) -> list[str]:
@@ -146,7 +147,7 @@ def _say_cut(trace: Reader) -> None:
 # -- with others
 
 
-def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
+def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) -> int:
     axes = sweep.parse(asked.sweeps or (), _parse_text)
     with Reader(file) as trace:
         _say_cut(trace)
@@ -163,7 +164,11 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
         needed.update(rows)
     begun_s = time.monotonic()
     done: dict[Choice, Row] = {}
-    for choice, row in zip(rows, _replayed(file, rows, asked, assignments), strict=True):
+    if asked.keep:
+        work.keep(asked.keep, file, asked.matching)
+    items = [Item([*assignments, *choice.assignments]) for choice in rows]
+    do = functools.partial(replay_row, file, asked.matching)
+    for choice, row in zip(rows, map(_row_of, work.map(do, items)), strict=True):
         if row.failure and choice in needed:
             progress.say(f"{choice.name}: {row.failure}")
             return 1
@@ -171,7 +176,9 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str]) -> int:
     result = _result(meta, num_ranks, asked, refer_to, done, time.monotonic() - begun_s)
     if asked.costs:
         own = [*assignments, *rows[0].assignments]
-        result["replay"]["costs"] = replay_costs.measure(file, own, Settings.of(meta, own), asked)
+        result["replay"]["costs"] = replay_costs.measure(
+            file, own, Settings.of(meta, own), asked, work
+        )
     _show(result, asked)
     return 0
 
@@ -183,30 +190,10 @@ def _parse_text(name: str, text: str) -> object:
     return sweep.parse_setting(name, text)
 
 
-def _replayed(
-    file: str, rows: Sequence[Choice], asked: Asked, assignments: Sequence[str]
-) -> Iterator[Row]:
-    """Of each row, in their order."""
-    texts = [[*assignments, *choice.assignments] for choice in rows]
-    num_processes = min(asked.num_processes, len(rows))
-    if num_processes == 1:
-        for each in texts:
-            yield replay_row(file, each, asked.matching)
-        return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_processes, mp_context=context) as pool:
-        waiting = [pool.submit(replay_row, file, each, asked.matching) for each in texts]
-        try:
-            for future in waiting:
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def replay_row(file: str, assignments: Sequence[str], matching: str) -> Row:
+def replay_row(file: str, matching: str, item: Item) -> Row:
     """One replay; what it fails with is the row's."""
     try:
-        meta, settings, outcome = replay_file(file, assignments, matching=matching)
+        meta, settings, outcome = replay_file(file, item.assignments, matching=matching)
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), ())
     document = report.document(outcome.per_rank, settings.config, _label(meta))
@@ -217,6 +204,12 @@ def replay_row(file: str, assignments: Sequence[str], matching: str) -> Row:
         unmatched=[str(each) for each in outcome.unmatched],
         warnings=outcome.warnings,
     )
+
+
+def _row_of(kept: Sequence[Any]) -> Row:
+    """As JSON may have held it."""
+    row = Row(*kept)
+    return row._replace(performance=row.performance and Performance(*row.performance))
 
 
 def _label(meta: Mapping[str, Any]) -> str:

@@ -1,9 +1,7 @@
 """`pagewire replay --costs`: where the time of a run went, by cost, and what each may grow to."""
 
-import concurrent.futures
 import contextlib
 import functools
-import multiprocessing
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pagewire.cli.commands.replay_work import Item, Work
 from pagewire.cli.kit import progress
 from pagewire.native.settings import ConfigError
 from pagewire.replay import slowed, tolerance
@@ -28,7 +27,7 @@ _WIDTH = 80
 
 
 def measure(
-    file: str, assignments: Sequence[str], settings: Settings, asked: Any
+    file: str, assignments: Sequence[str], settings: Settings, asked: Any, work: Work
 ) -> dict[str, Any]:
     """What `pagewire replay --costs` finds of one row, as its JSON holds it; asked: the `Asked` of
     the command. Raises ConfigError."""
@@ -37,7 +36,7 @@ def measure(
     names = slowed.chosen(asked.costs, settings)
     loss = asked.loss / 100
     expected = _REPLAYS_A_COST * len(names)
-    with _asking(file, assignments, asked.matching, asked.num_processes, expected) as (ask, done):
+    with _asking(file, assignments, asked.matching, work, expected) as (ask, done):
         run_ns = ask([()])[0].run_ns or 0
         costs = tolerance.shares(names, settings, run_ns, loss, ask)
         groups = tolerance.group_shares(costs, run_ns, loss, ask)
@@ -64,21 +63,18 @@ def measure(
 
 @contextlib.contextmanager
 def _asking(
-    file: str, assignments: Sequence[str], matching: str, num_processes: int, expected: int
+    file: str, assignments: Sequence[str], matching: str, work: Work, expected: int
 ) -> Iterator[tuple[Ask, list[Answer]]]:
-    """What does replays, so many at a time, and what they all gave; a bar on a terminal."""
-    do = functools.partial(tolerance.replayed, file, list(assignments), matching)
+    """What does replays, and what they all gave; a bar on a terminal."""
+    do = functools.partial(_answer, file, matching)
     done: list[Answer] = []
-    with (
-        progress.Display(expected, quiet=not sys.stderr.isatty()) as display,
-        _mapping(num_processes) as spread,
-    ):
+    with progress.Display(expected, quiet=not sys.stderr.isatty()) as display:
 
         def ask(requests: Sequence[Request]) -> Sequence[Answer]:
             answers = []
             display.begin("costs")
-            for answer in spread(do, requests):
-                answers.append(answer)
+            for found in work.map(do, [Item(list(assignments), each) for each in requests]):
+                answers.append(Answer(*found))
                 display.end()
                 display.expect(max(expected, len(done) + len(requests)), expected)
                 display.begin("costs")
@@ -88,18 +84,8 @@ def _asking(
         yield ask, done
 
 
-@contextlib.contextmanager
-def _mapping(num_processes: int) -> Iterator[Any]:
-    """`map`, in this process or in several."""
-    if num_processes == 1:
-        yield map
-        return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_processes, mp_context=context) as pool:
-        try:
-            yield pool.map
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+def _answer(file: str, matching: str, item: Item) -> Answer:
+    return tolerance.replayed(file, item.assignments, matching, item.request)
 
 
 def _entry(found: Share) -> dict[str, Any]:

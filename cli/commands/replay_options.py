@@ -49,6 +49,13 @@ class Asked:
     loss: Annotated[
         float, typer.Option(metavar="PERCENT", help="--costs: what the run may lose")
     ] = 1.0
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER",
+            help="keep what comes of each replay there, and take from there what was done before",
+        ),
+    ] = ""
     json_path: Annotated[
         str, typer.Option("--json", metavar="FILE", help="write the results to this file")
     ] = ""

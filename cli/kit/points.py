@@ -48,12 +48,14 @@ class MissingError(Exception):
 class Store:
     """The files of one experiment's points under one set of settings."""
 
-    def __init__(self, folder: pathlib.Path, depends_on: Mapping[str, Any]) -> None:
-        """Make the folder; raises ConfigError."""
+    def __init__(
+        self, folder: pathlib.Path, depends_on: Mapping[str, Any], option: str = "--cache"
+    ) -> None:
+        """Make the folder, which the option names; raises ConfigError."""
         self._folder = folder
         self._depends_on = dict(depends_on)
         self._kept: set[pathlib.Path] = set()
-        space.make("--cache", folder)
+        space.make(option, folder)
         for path in folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < time.time() - MAX_AGE_S:

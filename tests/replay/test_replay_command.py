@@ -1,6 +1,9 @@
 """`pagewire replay`: rows, files, exit codes."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import json_schemas
 import pytest
@@ -9,7 +12,7 @@ from programs import OPS, HandMade, halo, written
 from pagewire.cli.main import main
 from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.replay import records as r
-from pagewire.replay.replay import Replay, Settings
+from pagewire.replay.replay import Replay, Settings, replay_file
 
 LEAVE = r.encode(r.Leave())
 
@@ -144,3 +147,91 @@ def test_loggops_says_what_the_usual_model_does(tmp_path, capsys):
     assert main(["replay", str(goal), "--backend", "loggops", *words]) == 0
     # o, L, and the CPU of the receiver waits for the bytes: o + L + o + 1000 G
     assert "loggops: virtual time 0.000002 s" in capsys.readouterr().out
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Replays that were done."""
+    done, real = [], replay_file
+
+    def replay(path, assignments, **options):
+        done.append(list(assignments))
+        return real(path, assignments, **options)
+
+    monkeypatch.setattr("pagewire.cli.commands.replay.replay_file", replay)
+    return done
+
+
+def figures(path) -> list[dict]:
+    """Entries of a result but for what this process took."""
+    here = ("wall_time_s", "peak_rss_bytes")
+    entries = json.loads(path.read_text())["entries"]
+    return [{key: each[key] for key in each if key not in here} for each in entries]
+
+
+def test_rows_that_were_kept_are_not_replayed_again(file, tmp_path, counted):
+    words = ["replay", file, "--keep", str(tmp_path / "kept"), "--json", str(tmp_path / "r.json")]
+    rows = [*words, "--memory", "part,pretouch"]
+    assert main(rows) == 0 and len(counted) == 2
+    first = figures(tmp_path / "r.json")
+    assert main(rows) == 0 and len(counted) == 2
+    assert figures(tmp_path / "r.json") == first
+    # another row, another cost, another trace: replayed
+    assert main([*words, "--memory", "part,pin"]) == 0 and len(counted) == 3
+    assert main([*words, "--memory", "part", "--set", "costs.hop=1us"]) == 0 and len(counted) == 4
+    other = written(tmp_path / "other.pwt", halo(4, [1], steps=3))
+    assert main(["replay", other, *words[2:], "--memory", "part"]) == 0 and len(counted) == 5
+    # what is damaged as well
+    for each in (tmp_path / "kept").glob("*.json"):
+        each.write_text("{}")
+    assert main(rows) == 0 and len(counted) == 7
+    assert figures(tmp_path / "r.json") == first
+
+
+class FirstOnly(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        return range(fault.page, fault.page + 1)
+
+
+def test_class_of_the_users_is_always_asked(file, tmp_path, counted):
+    words = ["replay", file, "--memory", "part", "--keep", str(tmp_path / "kept")]
+    for num_done in (1, 2):
+        assert main([*words, "--policy", f"{__name__}:FirstOnly"]) == 0
+        assert len(counted) == num_done
+
+
+def test_folder_that_cannot_be_made_is_refused(file, capsys):
+    assert main(["replay", file, "--keep", "/proc/kept"]) == 2
+    assert "--keep '/proc/kept'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--costs", "compute,costs.hop"]])
+def test_ranks_of_an_mpiexec_share_the_replays(file, tmp_path, words):
+    """The first one prints and writes; what comes of it is what one process says."""
+    rows = ["--memory", "part", *words]
+    assert main(["replay", file, *rows, "--json", str(tmp_path / "one.json")]) == 0
+    bin_folder = pathlib.Path(sys.executable).parent
+    call = [bin_folder / "mpiexec", "-n", "3", bin_folder / "pagewire", "replay", file, *rows]
+    done = subprocess.run(
+        [*map(str, call), "--json", str(tmp_path / "three.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("PERFORMANCE") == 1
+    assert figures(tmp_path / "three.json") == figures(tmp_path / "one.json")
+    if words:
+        one, three = (
+            json.loads((tmp_path / name).read_text())["replay"]["costs"]
+            for name in ("one.json", "three.json")
+        )
+        assert one == three
+
+
+@pytest.mark.filterwarnings("ignore:suspicious MPI execution environment")
+def test_rank_whose_mpiexec_is_of_another_mpi_is_refused(file, monkeypatch, capsys):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    assert main(["replay", file]) == 2
+    assert "mpiexec is of another MPI" in capsys.readouterr().err
