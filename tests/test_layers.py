@@ -28,6 +28,7 @@ WITH_MPI = (
     "transport/rdma.py",
     "transport/gsas.py",
     "cli/commands/info.py",
+    "cli/commands/replay_work.py",
     "cli/checks/bench/ranks/app.py",
     "cli/checks/bench/ranks/stream.py",
     "cli/checks/selftest/hello.py",
