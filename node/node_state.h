@@ -83,6 +83,7 @@ struct pw_node {
     bool has_policy; /* of the host: pw_asks_host */
     bool lacks_marks;
     bool has_no_bytes; /* see pw_node_opening */
+    bool has_sent;     /* a frame, since this was cleared */
     bool is_posted;    /* something was posted since the last run, or that ended with an error */
     pw_node_host host;
     pw_node_service service;        /* message NULL: none */

@@ -99,7 +99,8 @@ static int fail_to_receive(pw_node *node, int code)
     return pw_node_fail(node, code, "the wire cannot receive%s%s", *reason ? ": " : "", reason);
 }
 
-/* 1: a burst was here, 0: none was. */
+/* 1: a burst was here, 0: none was. In a recording a turn ends its bursts with one that is answered
+ * at once: the next one may come of the answer, and a replay takes a turn's bursts together. */
 static int receive(pw_node *node, bool waiting)
 {
     const pw_wire_ops *ops = node->wire->ops;
@@ -107,10 +108,12 @@ static int receive(pw_node *node, bool waiting)
     int code, moved = 0;
     while ((code = ops->poll(node->wire, &burst)) > 0) {
         moved = 1;
-        if (node->clock.recorder) pw_recorder_received(node->clock.recorder, burst.source, waiting);
+        node->has_sent = false;
+        if (node->clock.recorder) pw_recorder_received(node->clock.recorder, &burst, waiting);
         code = receive_burst(node, burst.source, burst.data, burst.num_bytes);
         ops->taken(node->wire, &burst);
         if (code < 0) return code;
+        if (node->clock.recorder && node->has_sent) return moved;
     }
     return code < 0 ? fail_to_receive(node, code) : moved;
 }
@@ -168,6 +171,7 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
 {
     bool is_free = true;
     int code;
+    node->has_sent = true;
     if (peer == node->wire->node) {
         code = receive_message(node, peer, frame, frame_bytes);
         pw_idleness_tell_resting(&node->idleness);
@@ -304,6 +308,7 @@ static int turn(pw_node *node, bool waiting)
         if (node->clock.recorder)
             pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
         int ran = run(node, horizon_ns);
+        if (node->clock.recorder) pw_recorder_ran(node->clock.recorder);
         moved = ran < 0 ? ran : moved | ran;
         if (moved) pw_idleness_tell_resting(&node->idleness);
         return moved;

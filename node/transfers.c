@@ -245,7 +245,6 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
 int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out)
 {
     node->is_posted = true;
-    pw_node_record_lost(node, "a one-sided operation");
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
     pw_handles_begin(&node->handles, handle, id);

@@ -21,9 +21,10 @@ from pagewire.replay.records import (
     unknown_flags,
 )
 from pagewire.replay.trace import ALL_RANKS, KINDS, MATCHES, OPS, TIMES, Reader
-from pagewire.replay.walk import Walk, describe_operation
+from pagewire.replay.walk import ONE_SIDED, Walk, describe_operation
 
 _PAGE_STATES = 5
+_LONGEST_TRANSFER = (1 << 32) - 1
 
 
 def check(reader: Reader) -> Iterator[str]:
@@ -102,6 +103,8 @@ def _wrong_numbers(reader: Reader, record: Record) -> Iterator[str]:
         yield f"has flags {flags:#x}, which this version does not know"
     if isinstance(record, Pages) and record.state >= _PAGE_STATES:
         yield f"has state {record.state}; allowed is 0 to {_PAGE_STATES - 1}"
+    elif isinstance(record, ONE_SIDED) and not 0 < record.num_bytes <= _LONGEST_TRANSFER:
+        yield f"is of {record.num_bytes} bytes; allowed is 1 to {_LONGEST_TRANSFER}"
     elif isinstance(record, Meet) and not 0 < record.members <= reader.num_ranks:
         yield f"is of {record.members} ranks, and the trace has {reader.num_ranks}"
 

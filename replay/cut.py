@@ -2,8 +2,8 @@
 
 A part must be whole: no message, operation or meeting may cross its ends, on any rank; else it is
 refused with the reason. It begins with the pages as everything before it has left them: what the
-program told of, and the buffers of earlier messages, which are present then. The virtual times of
-the whole run, and when its host let a node work, are of another beginning, and are left out.
+program told of, the buffers of earlier messages, and the memory that peers have written or read,
+which are present then. Registered memory is registered anew. The virtual times of the whole run, and when its host let a node work, are of another beginning, and are left out.
 """
 
 import collections
@@ -15,16 +15,20 @@ from pagewire.replay.balance import Balance
 from pagewire.replay.check import count_message
 from pagewire.replay.records import (
     Call,
+    Deregister,
     End,
     Enter,
+    Get,
     Leave,
     Left,
     Meet,
     Name,
     Pages,
+    Put,
     Receive,
     Record,
     Region,
+    Register,
     Send,
     Take,
     TraceError,
@@ -32,7 +36,7 @@ from pagewire.replay.records import (
     number,
 )
 from pagewire.replay.trace import MATCHES, REGIONS, Reader, Writer
-from pagewire.replay.walk import Walk, describe_operation
+from pagewire.replay.walk import ONE_SIDED, Walk, describe_operation
 
 _PAGE_BYTES = int(lib.PW_PAGE_BYTES)
 _PRESENT = int(lib.PW_PAGE_PRESENT)
@@ -105,15 +109,28 @@ class _Pages:
 
     def __init__(self, bases: dict[int, int]) -> None:
         self._bases = bases
+        self._own: set[int] = set()
+        """Regions that are no peer's."""
         self._last: dict[tuple[int, int, int], Record] = {}
 
     def see(self, record: Record) -> None:
+        self._own.add(getattr(record, "region", 0))
         if isinstance(record, (Pages, Unmap)):
             self._say(record)
-        elif isinstance(record, (Send, Receive, Take)) and record.num_bytes:
-            offset = self._bases.get(record.region, 0) % _PAGE_BYTES + record.offset
-            first, last = offset // _PAGE_BYTES, (offset + record.num_bytes - 1) // _PAGE_BYTES
-            self._say(Pages(record.region, first, last - first + 1, _PRESENT))
+        elif isinstance(record, (Send, Receive, Take, Put, Get)) and record.num_bytes:
+            self._use(record.region, record.offset, record.num_bytes)
+
+    def reach(self, address: int, num_bytes: int) -> None:
+        """A peer has used this memory, which is registered, and so in a region."""
+        own = self._own & self._bases.keys()
+        region = min(own, key=lambda each: abs(self._bases[each] - address), default=None)
+        if region is not None:
+            self._use(region, address - self._bases[region], num_bytes)
+
+    def _use(self, region: int, region_offset: int, num_bytes: int) -> None:
+        offset = self._bases.get(region, 0) % _PAGE_BYTES + region_offset
+        first, last = offset // _PAGE_BYTES, (offset + num_bytes - 1) // _PAGE_BYTES
+        self._say(Pages(region, first, last - first + 1, _PRESENT))
 
     def _say(self, record: Pages | Unmap) -> None:
         key = record.region, record.page, record.count
@@ -127,8 +144,13 @@ class _Pages:
 class _RankCut:
     """One rank's part: its records, as they are read once more."""
 
-    def __init__(self, reader: Reader, rank: int, part: Phase | Calls) -> None:
-        self._reader, self.rank, self._part = reader, rank, part
+    def __init__(
+        self, reader: Reader, rank: int, part: Phase | Calls, reached: list[tuple[int, int]]
+    ) -> None:
+        """reached: address and bytes of what peers have used before the part."""
+        self._reader, self.rank, self._part, self._reached = reader, rank, part, reached
+        self._registrations: dict[int, int] = {}
+        """New numbers of those in the part, by their old ones."""
         self.meets: dict[bool, collections.Counter[tuple[int, int]]] = {
             False: collections.Counter(),
             True: collections.Counter(),
@@ -156,7 +178,7 @@ class _RankCut:
             if isinstance(record, Meet):
                 self.meets[is_inside][record.group, record.members] += 1
             if is_inside:
-                yield record
+                yield self._renumber(record, walk)
                 self.matches[1] = walk.num_wildcards
                 if finder.ends_behind(record, walk):
                     self._check_quiet(walk, idx + 1, None, "ends")
@@ -166,6 +188,14 @@ class _RankCut:
                 pages.see(record)
         if not is_inside or not finder.is_complete:
             raise TraceError(self._not_there(finder))
+
+    def _renumber(self, record: Record, walk: Walk) -> Record:
+        numbers = self._registrations
+        if isinstance(record, Register):
+            numbers[walk.num_registrations - 1] = len(numbers)
+        elif isinstance(record, Deregister) and record.registration in numbers:
+            return Deregister(numbers[record.registration])
+        return record
 
     def _not_there(self, finder: _Finder) -> str:
         if isinstance(self._part, Calls):
@@ -191,7 +221,13 @@ class _RankCut:
             yield Name(idx, text)
         outer = walk.phases[:-1] if isinstance(first, Region) else walk.phases
         yield from map(Region, outer)
+        for address, num_bytes in self._reached:
+            pages.reach(address, num_bytes)
         yield from pages.told()
+        self._registrations.clear()
+        for old, registered in walk.registered.items():
+            self._registrations[old] = len(self._registrations)
+            yield registered
         for _ in walk.open if isinstance(first, Region) else ():
             yield Enter()
 
@@ -208,9 +244,10 @@ def cut(reader: Reader, part: Phase | Calls, out: str) -> None:
     meta = {**reader.meta(), "cut": str(part)}
     before, inside = Balance(), Balance()
     meets: dict[tuple[bool, int, int], list[tuple[int, int]]] = {}
+    reached = _reached(reader, part)
     with Writer(out, reader.num_ranks, meta) as writer:
         for rank in range(reader.num_ranks):
-            each = _RankCut(reader, rank, part)
+            each = _RankCut(reader, rank, part, reached.get(rank, []))
             writer.write(rank, each.records(before, inside))
             for is_inside, counts in each.meets.items():
                 for (group, members), count in counts.items():
@@ -222,6 +259,20 @@ def cut(reader: Reader, part: Phase | Calls, out: str) -> None:
         _check_balance(before, f"before {part}")
         _check_balance(inside, f"in {part}")
         _check_meets(meets, part)
+
+
+def _reached(reader: Reader, part: Phase | Calls) -> dict[int, list[tuple[int, int]]]:
+    """By rank: address and bytes of its memory that peers have used before the part."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for rank in range(reader.num_ranks):
+        bases, walk, finder = reader.regions(rank), Walk(reader, rank), _Finder(part)
+        for _, record in walk:
+            if finder.begins(record, walk):
+                break
+            if isinstance(record, ONE_SIDED):
+                address = bases.get(record.remote_region, 0) + record.remote_offset
+                found.setdefault(record.peer, []).append((address, record.num_bytes))
+    return found
 
 
 def _copy_matches(reader: Reader, writer: Writer, rank: int, begin: int, end: int) -> None:

@@ -106,6 +106,12 @@ static void wake(void *context, uint32_t node)
     if (!self->is_queued && self->is_waiting) queue_at(many, node, many->now_ns);
 }
 
+static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish)
+{
+    const pw_many *many = context;
+    return pw_program_key(many->seats[peer].program, wish);
+}
+
 int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
                  const pw_node_opening *opening, const pw_chunk_source *source, uint32_t flags,
                  pw_sentence *reason)
@@ -125,6 +131,8 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
         .matches_freely = flags & PW_REPLAY_FREELY,
         .verifies = flags & PW_REPLAY_VERIFIES,
         .wire = wire,
+        .key_of = key_of,
+        .context = many,
     };
     code = pw_program_create(&options, &self->program, reason);
     if (code == PW_OK) queue_running(many, node);

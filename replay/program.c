@@ -28,18 +28,31 @@ typedef struct {
     uint64_t region, base;
 } region_base;
 
+/* Memory that peers may use. */
+typedef struct {
+    uint64_t number, address, num_bytes, key;
+    uint64_t recorded_key; /* 0: the trace does not say */
+    uint32_t rights; /* PW_REMOTE_* */
+} registration;
+
 struct pw_program {
     pw_node *node;
     pw_clock *clock;
     pw_messages messages;
-    pw_reader ops, matches, times;
+    pw_reader ops, matches, times, keys;
     pw_turns turns;
     bool matches_freely, verifies, is_cut;
     uint32_t waits;         /* PW_PROGRAM_* */
     pw_record wanted;       /* at which it waits */
     pw_numbered *operation; /* for which it waits */
     pw_numbers numbers;
-    uint64_t num_operations;
+    uint64_t num_operations, num_atomics, num_registrations;
+    registration *registered;
+    uint32_t num_registered, registered_capacity;
+    uint64_t known_keys[PW_KEYS_KNOWN]; /* as recorded, by their numbers: a ring */
+    uint64_t num_keys;
+    uint64_t (*key_of)(void *context, uint32_t peer, const pw_program_wish *wish);
+    void *context;
     pw_operation_list in_order; /* matched, and one of their source before them may not be over */
     int64_t *in_order_ns;       /* by peer: when the last of these ended; NULL: there were none */
     pw_operation_list exposed;  /* sends of this call that were eager when recorded, by companion */
@@ -134,18 +147,29 @@ static int read_bases(pw_program *program, pw_reader *reader)
     return of_reader(program, reader, code);
 }
 
-static int address_of(pw_program *program, const pw_record *record, uint64_t *out)
+static int place_of(pw_program *program, uint64_t region, int64_t offset, uint64_t num_bytes,
+                    uint64_t *out)
 {
     uint64_t base = 0;
-    const int code = base_of(program, record->region, &base);
+    const int code = base_of(program, region, &base);
     if (code < 0) return code;
-    *out = base + (uint64_t)record->offset;
-    if (*out < ADDRESS_END && record->bytes <= SPAN_MAX_BYTES) return PW_OK;
+    *out = base + (uint64_t)offset;
+    if (*out < ADDRESS_END && num_bytes <= SPAN_MAX_BYTES) return PW_OK;
     return refuse(program,
                   "a buffer of %llu bytes at region %llu, offset %lld: allowed are %llu bytes "
                   "below address %#llx",
-                  (printed)record->bytes, (printed)record->region, (long long)record->offset,
-                  (printed)SPAN_MAX_BYTES, (printed)ADDRESS_END);
+                  (printed)num_bytes, (printed)region, (long long)offset, (printed)SPAN_MAX_BYTES,
+                  (printed)ADDRESS_END);
+}
+
+static int address_of(pw_program *program, const pw_record *record, uint64_t *out)
+{
+    return place_of(program, record->region, record->offset, record->bytes, out);
+}
+
+static int remote_address_of(pw_program *program, const pw_record *record, uint64_t *out)
+{
+    return place_of(program, record->remote_region, record->remote_offset, record->bytes, out);
 }
 
 static int pages_of(pw_program *program, const pw_record *record, uint64_t *out)
@@ -198,15 +222,89 @@ static void forget(pw_program *program, pw_numbered *operation)
 
 static int failed(pw_program *program, const pw_operation *operation)
 {
+    static const char *const kinds[PW_OPERATION_OF_HOST] = {[PW_OPERATION_SEND] = "send",
+                                                            [PW_OPERATION_RECEIVE] = "receive",
+                                                            [PW_OPERATION_READ] = "get",
+                                                            [PW_OPERATION_WRITE] = "put",
+                                                            [PW_OPERATION_ATOMIC] = "atomic"};
     name_record(program);
     pw_sentence_add(&program->reason, "a %s of %llu bytes with rank %u has failed: %s",
-                    operation->kind == PW_OPERATION_SEND ? "send" : "receive",
-                    (printed)operation->message_bytes, operation->peer,
+                    kinds[operation->kind], (printed)operation->message_bytes, operation->peer,
                     pw_status_text(operation->error));
     return PW_ERR_UNRECOVERABLE;
 }
 
+/* ---- pages */
+
+/* Those of them that are not so already: what is known of the others, a pin, stays. */
+static int set_some(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    uint8_t found[PAGES_AT_ONCE];
+    int code = pw_memory_look(memory, first_page, num_pages, found);
+    for (uint64_t i = 0, end; code == PW_OK && i < num_pages; i = end) {
+        for (end = i; end < num_pages && found[end] != state;) end++;
+        if (end > i) code = pw_memory_set(memory, first_page + i, end - i, state);
+        while (end < num_pages && found[end] == state) end++;
+    }
+    return code == PW_ERR_FULL ? PW_OK : code; /* every frame is pinned: they are not there */
+}
+
+static int set_all(pw_program *program, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    pw_memory *memory = pw_node_memory(program->node);
+    int code = PW_OK;
+    pw_memory_at(memory, program->clock->now_ns);
+    for (uint64_t done = 0, count; code == PW_OK && done < num_pages; done += count) {
+        count = num_pages - done < PAGES_AT_ONCE ? num_pages - done : PAGES_AT_ONCE;
+        code = set_some(memory, first_page + done, count, state);
+    }
+    return code;
+}
+
+/* The CPU copies something there, which costs no time: the kernel brings the pages. */
+static int touch(pw_program *program, uint64_t address, uint64_t num_bytes)
+{
+    uint8_t state[PAGES_AT_ONCE];
+    pw_memory *memory = pw_node_memory(program->node);
+    const uint64_t end_page = num_bytes ? pw_page_of(address + num_bytes - 1) + 1 : 0;
+    int code = PW_OK;
+    pw_memory_at(memory, program->clock->now_ns);
+    for (uint64_t page = pw_page_of(address), count; code == PW_OK && page < end_page;
+         page += count) {
+        count = end_page - page < PAGES_AT_ONCE ? end_page - page : PAGES_AT_ONCE;
+        code = pw_memory_look(memory, page, count, state);
+        for (uint64_t i = 0; code == PW_OK && i < count; i++)
+            if (state[i] == PW_PAGE_ABSENT || state[i] == PW_PAGE_WRITE_PROTECTED)
+                code = pw_memory_set(memory, page + i, 1, PW_PAGE_PRESENT);
+        if (code == PW_ERR_FULL) code = PW_OK; /* every frame is pinned */
+    }
+    return code;
+}
+
 /* ---- what the node tells */
+
+/* An atomic operation of a peer. Its header: bytes of the memory, of the answer, and a number. */
+static int serve_atomic(pw_program *program, const pw_arrival *arrival)
+{
+    const pw_envelope *envelope = &arrival->envelope;
+    const pw_message_header *asked = &arrival->header;
+    const int64_t landed_ns = pw_ni_message_land(pw_node_ni(program->node), arrival->frame, 0, 0,
+                                                 envelope->arrival_ns);
+    const int code = touch(program, envelope->address, asked->context);
+    const pw_message_header header = {.data = asked->data};
+    if (code < 0) return code;
+    return pw_messages_send_plain(&program->messages, envelope->source_node, PW_MESSAGE_ANSWER, 0,
+                                  (uint32_t)asked->tag, landed_ns, &header);
+}
+
+static int take_answer(pw_messages *messages, const pw_arrival *arrival)
+{
+    pw_operation *asked = messages->atomics.head;
+    while (asked && asked->data != arrival->header.data) asked = asked->next;
+    if (!asked) return PW_ERR_MALFORMED;
+    pw_messages_answered(messages, asked, arrival, 0, 0);
+    return PW_OK;
+}
 
 static int message_arrived(void *context, uint32_t source, const uint8_t *frame,
                            uint32_t frame_bytes)
@@ -214,7 +312,12 @@ static int message_arrived(void *context, uint32_t source, const uint8_t *frame,
     pw_messages *messages = &((pw_program *)context)->messages;
     pw_arrival arrival;
     const int code = pw_messages_read(messages, source, frame, frame_bytes, &arrival);
-    return code < 0 ? code : pw_messages_match(messages, &arrival);
+    if (code < 0) return code;
+    switch (arrival.envelope.kind) {
+    case PW_MESSAGE_ATOMIC: return serve_atomic(context, &arrival);
+    case PW_MESSAGE_ANSWER: return take_answer(messages, &arrival);
+    default: return pw_messages_match(messages, &arrival);
+    }
 }
 
 static int handle_finished(void *context, pw_handle *handle)
@@ -251,11 +354,14 @@ static pw_operation *matched(void *context, pw_operation *receive, uint64_t mess
     return receive;
 }
 
-/* Receives in order end in the order of sending. */
+/* What came with its envelope is copied. Receives in order end in the order of sending. */
 static int operation_over(void *context, pw_operation *operation)
 {
     pw_program *program = context;
-    if (operation->list != &program->in_order) return PW_OK;
+    const bool is_copied = operation->kind == PW_OPERATION_RECEIVE && !operation->error &&
+                           operation->message_bytes <= program->messages.eager_limit_bytes;
+    const int code = is_copied ? touch(program, operation->address, operation->num_bytes) : PW_OK;
+    if (code < 0 || operation->list != &program->in_order) return code;
     int64_t *last_ns = &program->in_order_ns[operation->peer];
     while (pw_operation_next_in_order(&program->in_order, operation->context, operation->peer,
                                       operation->source, last_ns)) {}
@@ -573,20 +679,145 @@ static int cancel(pw_program *program, const pw_record *record)
     return of_node(program, pw_messages_withdraw(&program->messages, &receive->base));
 }
 
-/* ---- memory and phases */
+/* ---- one-sided operations */
 
-/* Those of them that are not so already: what is known of the others, a pin, stays. */
-static int set_some(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t state)
+/* The next one of the recorded run; 0: there is none. */
+static int read_key(pw_program *program, uint64_t *key)
 {
-    uint8_t found[PAGES_AT_ONCE];
-    int code = pw_memory_look(memory, first_page, num_pages, found);
-    for (uint64_t i = 0, end; code == PW_OK && i < num_pages; i = end) {
-        for (end = i; end < num_pages && found[end] != state;) end++;
-        if (end > i) code = pw_memory_set(memory, first_page + i, end - i, state);
-        while (end < num_pages && found[end] == state) end++;
-    }
-    return code == PW_ERR_FULL ? PW_OK : code; /* every frame is pinned: they are not there */
+    *key = 0;
+    const int code = pw_reader_number(&program->keys, key);
+    return code < 0 ? of_reader(program, &program->keys, code) : PW_OK;
 }
+
+/* The recorded key that a PUT or GET says so. */
+static int find_key(pw_program *program, uint64_t number, uint64_t *key)
+{
+    uint64_t *known = program->known_keys;
+    if (number == PW_KEY_NEW) {
+        const int code = read_key(program, key);
+        known[program->num_keys++ % PW_KEYS_KNOWN] = *key;
+        return code;
+    }
+    const uint64_t ago = number - PW_KEY_KNOWN;
+    if (ago >= PW_KEYS_KNOWN || ago >= program->num_keys)
+        return refuse(program, "the key %llu before the latest: %llu were told, and %u are known",
+                      (printed)ago, (printed)program->num_keys, PW_KEYS_KNOWN);
+    *key = known[(program->num_keys - 1 - ago) % PW_KEYS_KNOWN];
+    return PW_OK;
+}
+
+static int register_memory(pw_program *program, const pw_record *record)
+{
+    const bool is_all = record->flags & PW_REGISTER_ALL;
+    registration made = {.number = program->num_registrations++,
+                         .num_bytes = is_all ? ADDRESS_END : record->bytes,
+                         .rights = record->flags & (PW_REGISTER_READ | PW_REGISTER_WRITE)};
+    int code = is_all ? PW_OK : address_of(program, record, &made.address);
+    if (code == PW_OK) code = read_key(program, &made.recorded_key);
+    if (code == PW_OK)
+        code = pw_ni_register(pw_node_ni(program->node), made.address, made.num_bytes, made.rights,
+                              &made.key);
+    if (code == PW_OK)
+        code = PW_ARRAY_MAKE_ROOM(program->registered, program->num_registered,
+                                  program->registered_capacity, FIRST_CAPACITY);
+    if (code < 0) return code;
+    program->registered[program->num_registered++] = made;
+    return PW_OK;
+}
+
+static int deregister_memory(pw_program *program, const pw_record *record)
+{
+    registration *all = program->registered;
+    uint32_t place = 0;
+    while (place < program->num_registered && all[place].number != record->idx) place++;
+    if (place == program->num_registered)
+        return refuse(program, "registration %llu: there is none any more, or not yet",
+                      (printed)record->idx);
+    const uint64_t key = all[place].key;
+    memmove(&all[place], &all[place + 1], (--program->num_registered - place) * sizeof *all);
+    return pw_ni_unexpose(pw_node_ni(program->node), key);
+}
+
+static bool suits(const registration *registered, const pw_program_wish *wish)
+{
+    const uint64_t offset = wish->address - registered->address;
+    if (wish->key && registered->recorded_key) return wish->key == registered->recorded_key;
+    return registered->rights & wish->right && offset <= registered->num_bytes &&
+           wish->num_bytes <= registered->num_bytes - offset;
+}
+
+uint64_t pw_program_key(const pw_program *program, const pw_program_wish *wish)
+{
+    for (uint32_t i = program->num_registered; i-- > 0;)
+        if (suits(&program->registered[i], wish)) return program->registered[i].key;
+    return 0;
+}
+
+/* An operation on a peer's memory, numbered. */
+static int new_one_sided(pw_program *program, const pw_record *record, uint8_t kind,
+                         pw_operation **out)
+{
+    uint64_t remote_address = 0;
+    pw_numbered *made;
+    int code = check_peer(program, record->peer, 0);
+    if (code == PW_OK && (record->bytes == 0 || record->bytes > UINT32_MAX))
+        return refuse(program, "%llu bytes of a peer's memory: allowed is 1 to %u",
+                      (printed)record->bytes, UINT32_MAX);
+    if (code == PW_OK) code = remote_address_of(program, record, &remote_address);
+    if (code == PW_OK) code = new_operation(program, &made);
+    if (code < 0) return code;
+    made->base.kind = kind;
+    made->base.peer = (uint32_t)record->peer;
+    made->base.num_bytes = made->base.message_bytes = record->bytes;
+    made->base.remote_address = remote_address;
+    *out = &made->base;
+    code = number(program, made);
+    if (code < 0) pw_operation_free(&program->messages, &made->base);
+    return code;
+}
+
+static int post_transfer(pw_program *program, const pw_record *record)
+{
+    const bool is_get = record->opcode == PW_OP_GET;
+    uint64_t address = 0;
+    pw_operation *made;
+    pw_program_wish wish = {.num_bytes = record->bytes,
+                            .right = is_get ? PW_REMOTE_READ : PW_REMOTE_WRITE};
+    int code = address_of(program, record, &address);
+    if (code == PW_OK && record->key) code = find_key(program, record->key, &wish.key);
+    if (code == PW_OK)
+        code = new_one_sided(program, record, is_get ? PW_OPERATION_READ : PW_OPERATION_WRITE,
+                             &made);
+    if (code < 0) return code;
+    made->address = address;
+    made->capacity_bytes = record->bytes;
+    wish.address = made->remote_address;
+    if (record->key) made->remote_key = program->key_of(program->context, made->peer, &wish);
+    pw_call_counts *counts = pw_node_calls(program->node);
+    if (counts->num_calls) counts->call[counts->current].bytes += record->bytes;
+    return of_node(program, pw_messages_transfer(&program->messages, made));
+}
+
+static int post_atomic(pw_program *program, const pw_record *record)
+{
+    const uint64_t limit = PW_MESSAGE_EAGER_MAX_BYTES;
+    pw_operation *made;
+    if (record->bytes > limit || record->request_bytes > limit || record->answer_bytes > limit)
+        return refuse(program, "an atomic of %llu bytes, %llu and %llu in its messages: allowed is "
+                               "up to %llu each",
+                      (printed)record->bytes, (printed)record->request_bytes,
+                      (printed)record->answer_bytes, (printed)limit);
+    const int code = new_one_sided(program, record, PW_OPERATION_ATOMIC, &made);
+    if (code < 0) return code;
+    made->data = ++program->num_atomics;
+    const pw_message_header header = {
+        .context = record->bytes, .tag = record->answer_bytes, .data = made->data};
+    return of_node(program, pw_messages_ask(&program->messages, made, made->remote_address,
+                                            (uint32_t)record->request_bytes,
+                                            (uint32_t)record->answer_bytes, &header));
+}
+
+/* ---- memory and phases */
 
 static int set_pages(pw_program *program, const pw_record *record)
 {
@@ -595,12 +826,7 @@ static int set_pages(pw_program *program, const pw_record *record)
     if (code < 0) return code;
     if (record->state > PW_PAGE_WRITE_PROTECTED)
         return refuse(program, "pages of state %llu", (printed)record->state);
-    pw_memory *memory = pw_node_memory(program->node);
-    pw_memory_at(memory, program->clock->now_ns);
-    for (uint64_t done = 0, count; code == PW_OK && done < record->count; done += count) {
-        count = record->count - done < PAGES_AT_ONCE ? record->count - done : PAGES_AT_ONCE;
-        code = set_some(memory, first_page + done, count, (uint8_t)record->state);
-    }
+    code = set_all(program, first_page, record->count, (uint8_t)record->state);
     return code == PW_ERR_INVALID ? refuse(program, "pages that cannot be set") : code;
 }
 
@@ -672,6 +898,11 @@ static int (*const performers[PW_OPS])(pw_program *program, const pw_record *rec
     [PW_OP_LEFT] = leave_phase,
     [PW_OP_LOST] = note_lost,
     [PW_OP_PART] = await_message,
+    [PW_OP_REGISTER] = register_memory,
+    [PW_OP_DEREGISTER] = deregister_memory,
+    [PW_OP_PUT] = post_transfer,
+    [PW_OP_GET] = post_transfer,
+    [PW_OP_ATOMIC] = post_atomic,
 };
 
 /* The CPU learns of a completion, or knew of it: an earlier look was at one that came later. */
@@ -816,9 +1047,12 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->clock = pw_node_clock(options->node);
     program->matches_freely = options->matches_freely;
     program->verifies = options->verifies;
+    program->key_of = options->key_of;
+    program->context = options->context;
     program->ops = reader_of(options, PW_PWT_OPS);
     program->matches = reader_of(options, PW_PWT_MATCHES);
     program->times = reader_of(options, PW_PWT_TIMES);
+    program->keys = reader_of(options, PW_PWT_KEYS);
     program->turns = (pw_turns){
         .reader = reader_of(options, PW_PWT_TURNS), .node = options->node, .wire = options->wire};
     pw_reader regions = reader_of(options, PW_PWT_REGIONS);
@@ -851,6 +1085,7 @@ void pw_program_destroy(pw_program *program)
     free(program->in_order_ns);
     free(program->bases);
     free(program->calls);
+    free(program->registered);
     free(program);
 }
 

@@ -29,6 +29,11 @@ enum field {
     IDX,
     GROUP,
     STATE,
+    REMOTE_REGION,
+    REMOTE_OFFSET,
+    REQUEST_BYTES,
+    ANSWER_BYTES,
+    KEY,
     TEXT, /* its length, then so many bytes */
 };
 
@@ -54,6 +59,11 @@ static const uint8_t fields_of[PW_OPS][FIELDS_MAX] = {
     [PW_OP_REGION] = {TEXT},
     [PW_OP_LOST] = {TEXT},
     [PW_OP_PART] = {OPERATION, PEER, SOURCE},
+    [PW_OP_REGISTER] = {BYTES, REGION, OFFSET, FLAGS},
+    [PW_OP_DEREGISTER] = {IDX},
+    [PW_OP_PUT] = {PEER, BYTES, REGION, OFFSET, REMOTE_REGION, REMOTE_OFFSET, KEY},
+    [PW_OP_GET] = {PEER, BYTES, REGION, OFFSET, REMOTE_REGION, REMOTE_OFFSET, KEY},
+    [PW_OP_ATOMIC] = {PEER, BYTES, REMOTE_REGION, REMOTE_OFFSET, REQUEST_BYTES, ANSWER_BYTES},
 };
 
 #define AT(member) offsetof(pw_record, member)
@@ -78,6 +88,11 @@ static const uint8_t place_of[] = {
     [IDX] = AT(idx),
     [GROUP] = AT(group),
     [STATE] = AT(state),
+    [REMOTE_REGION] = AT(remote_region),
+    [REMOTE_OFFSET] = AT(remote_offset),
+    [REQUEST_BYTES] = AT(request_bytes),
+    [ANSWER_BYTES] = AT(answer_bytes),
+    [KEY] = AT(key),
 };
 
 static const char *name_of(uint32_t kind)
@@ -86,6 +101,7 @@ static const char *name_of(uint32_t kind)
     case PW_PWT_MATCHES: return "match";
     case PW_PWT_TIMES: return "time";
     case PW_PWT_REGIONS: return "region";
+    case PW_PWT_KEYS: return "key";
     default: return "record";
     }
 }
@@ -151,7 +167,8 @@ static int read_field(pw_reader *reader, enum field field, pw_record *out)
     if (field == TEXT) return read_text(reader, out);
     int code = read_number(reader, &number);
     if (code < 0) return code;
-    if (field == OFFSET || field == SIGNED_DURATION) number = (uint64_t)pw_zigzag(number);
+    if (field == OFFSET || field == SIGNED_DURATION || field == REMOTE_OFFSET)
+        number = (uint64_t)pw_zigzag(number);
     memcpy((uint8_t *)out + place_of[field], &number, sizeof number);
     if (field == SEND_FLAGS && number & PW_SEND_HAS_DATA) return read_field(reader, DATA, out);
     if (field == RECEIVE_FLAGS && number & PW_RECEIVE_IGNORES)

@@ -24,8 +24,10 @@ typedef struct {
     const uint8_t *text; /* good until the next read */
     uint64_t peer, context, tag, source, bytes, region, flags, data, ignore;
     uint64_t operation, count, idx, group, state;
+    uint64_t remote_region, request_bytes, answer_bytes, key;
     int64_t duration_ns; /* above INT64_MAX in the stream: negative */
     int64_t offset;      /* bytes, or pages */
+    int64_t remote_offset;
 } pw_record;
 
 /* Zeroed, then the first four members set: at the beginning of a stream. */

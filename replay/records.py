@@ -21,6 +21,11 @@ MULTI = int(lib.PW_RECEIVE_MULTI)
 IN_ORDER = int(lib.PW_RECEIVE_IN_ORDER)
 WAITED = int(lib.PW_FOUND_WAITED)
 TAKEN = int(lib.PW_FOUND_TAKEN)
+REGISTER_READ = int(lib.PW_REGISTER_READ)
+REGISTER_WRITE = int(lib.PW_REGISTER_WRITE)
+REGISTER_ALL = int(lib.PW_REGISTER_ALL)
+KEY_NONE = int(lib.PW_KEY_NONE)
+KEY_NEW = int(lib.PW_KEY_NEW)
 
 LONGEST = 1 << 64
 """Numbers of a trace are below."""
@@ -227,6 +232,64 @@ class Part(Record):
     source: int
 
 
+@dataclasses.dataclass(slots=True)
+class Register(Record):
+    """Peers may use this memory; flags: rights."""
+
+    op = int(lib.PW_OP_REGISTER)
+    SIGNED = ("offset",)
+    num_bytes: int
+    region: int
+    offset: int
+    flags: int = REGISTER_READ | REGISTER_WRITE
+
+
+@dataclasses.dataclass(slots=True)
+class Deregister(Record):
+    op = int(lib.PW_OP_DEREGISTER)
+    registration: int
+
+
+@dataclasses.dataclass(slots=True)
+class Put(Record):
+    """A remote region is numbered as the rank's own ones are; key: PW_KEY_* (pwt_format.h)."""
+
+    op = int(lib.PW_OP_PUT)
+    SIGNED = ("offset", "remote_offset")
+    peer: int
+    num_bytes: int
+    region: int
+    offset: int
+    remote_region: int
+    remote_offset: int
+    key: int = KEY_NEW
+
+
+@dataclasses.dataclass(slots=True)
+class Get(Record):
+    op = int(lib.PW_OP_GET)
+    SIGNED = ("offset", "remote_offset")
+    peer: int
+    num_bytes: int
+    region: int
+    offset: int
+    remote_region: int
+    remote_offset: int
+    key: int = KEY_NEW
+
+
+@dataclasses.dataclass(slots=True)
+class Atomic(Record):
+    op = int(lib.PW_OP_ATOMIC)
+    SIGNED = ("remote_offset",)
+    peer: int
+    num_bytes: int
+    remote_region: int
+    remote_offset: int
+    request_bytes: int
+    answer_bytes: int
+
+
 class _Layout:
     """How records of a class are written: numbers, of which some are signed, and a tail."""
 
@@ -245,7 +308,7 @@ class _Layout:
 CLASSES: tuple[type[Record], ...] = (
     End, Compute, Name, Call, Enter, Leave, Send, Receive, Done, Told, Looks, Read, Sleep, Pass,
     Meet, Found, Take, Cancel, Pages, Unmap, Fork, Region, Left, Lost,
-    Part,
+    Part, Register, Deregister, Put, Get, Atomic,
 )  # fmt: skip
 _LAYOUTS = {cls: _Layout(cls) for cls in CLASSES}
 _BY_OPCODE = {layout.cls.op: layout for layout in _LAYOUTS.values()}
@@ -383,6 +446,7 @@ _FLAG_NAMES: dict[type[Record], dict[int, str]] = {
     Receive: _RECEIVES,
     Take: _RECEIVES,
     Found: {WAITED: "waited", TAKEN: "taken"},
+    Register: {REGISTER_READ: "read", REGISTER_WRITE: "write", REGISTER_ALL: "all"},
 }
 
 

@@ -15,6 +15,7 @@ from pagewire.replay.records import (
     Region,
     Send,
 )
+from pagewire.replay.walk import ONE_SIDED
 from pagewire.replay.trace import ALL_RANKS, OPS, REGIONS, Reader
 
 _PRESENT = (int(lib.PW_PAGE_PRESENT), int(lib.PW_PAGE_WRITE_PROTECTED))
@@ -30,6 +31,9 @@ class Summary:
     num_records: int = 0
     num_messages: int = 0
     message_bytes: int = 0
+    num_one_sided: int = 0
+    """Puts, gets and atomic operations."""
+    one_sided_bytes: int = 0
     compute_ns: int = 0
     pages_touched: int = 0
     """By the program, as it left them before a message."""
@@ -92,6 +96,9 @@ def _add_rank(
         elif isinstance(record, Send):
             found.num_messages += 1
             found.message_bytes += record.num_bytes
+        elif isinstance(record, ONE_SIDED):
+            found.num_one_sided += 1
+            found.one_sided_bytes += record.num_bytes
         elif isinstance(record, Compute):
             found.compute_ns += record.ns
         elif isinstance(record, Pages):

@@ -39,6 +39,7 @@ REGIONS = int(lib.PW_PWT_REGIONS)
 INDEX = int(lib.PW_PWT_INDEX)
 ALL_RANKS = int(lib.PW_PWT_ALL_RANKS)
 TURNS = int(lib.PW_PWT_TURNS)
+KEYS = int(lib.PW_PWT_KEYS)
 KINDS = {
     META: "META",
     OPS: "OPS",
@@ -46,6 +47,7 @@ KINDS = {
     TIMES: "TIMES",
     REGIONS: "REGIONS",
     TURNS: "TURNS",
+    KEYS: "KEYS",
 }
 
 _RAW, _ZSTD = int(lib.PW_PWT_CODEC_NONE), int(lib.PW_PWT_CODEC_ZSTD)

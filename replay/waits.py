@@ -16,7 +16,11 @@ _KINDS = {
     int(lib.PW_OPERATION_SEND): "send",
     int(lib.PW_OPERATION_RECEIVE): "receive",
     int(lib.PW_OPERATION_ARRIVED): "message",
+    int(lib.PW_OPERATION_READ): "get",
+    int(lib.PW_OPERATION_WRITE): "put",
+    int(lib.PW_OPERATION_ATOMIC): "atomic operation",
 }
+_ONE_SIDED = ("get", "put", "atomic operation")
 _NAMED_MAX = 16
 """Ranks, and messages, that a report names."""
 
@@ -79,7 +83,8 @@ class Place(NamedTuple):
         if self.waits == _MESSAGE:
             return f"{where} waits for a message {self._other_side}"
         which = f"its operation {self.operation}, " if self.operation else ""
-        return f"{where} waits for {which}a {self.kind} of {self.num_bytes:,} B {self._other_side}"
+        side = f"with rank {self.peer}" if self.kind in _ONE_SIDED else self._other_side
+        return f"{where} waits for {which}a {self.kind} of {self.num_bytes:,} B {side}"
 
     @property
     def _other_side(self) -> str:

@@ -6,19 +6,24 @@ from pagewire.replay.records import (
     MULTI,
     TAKEN,
     WAS_EAGER,
+    Atomic,
     Call,
     Cancel,
+    Deregister,
     Done,
     End,
     Enter,
     Found,
+    Get,
     Leave,
     Left,
     Name,
     Part,
+    Put,
     Receive,
     Record,
     Region,
+    Register,
     Send,
     Take,
     Told,
@@ -26,7 +31,8 @@ from pagewire.replay.records import (
 )
 from pagewire.replay.trace import MATCHES, Reader
 
-OPERATIONS = (Send, Receive, Found, Take, Part)
+ONE_SIDED = (Put, Get, Atomic)
+OPERATIONS = (Send, Receive, Found, Take, Part, *ONE_SIDED)
 """What begins one."""
 
 
@@ -36,7 +42,7 @@ class Walk:
     Behind each record: `pending`, the operations under way by their number; `meant`, the one that
     the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
     takes, None where nobody knows; `matched`: False when it is from any source and took none;
-    `names`, and the calls and `phases` that are `open`. What cannot be is told in `wrong`, a
+    `names`, the calls and `phases` that are `open`, and what is `registered`, by its number. What cannot be is told in `wrong`, a
     sentence each.
     """
 
@@ -48,6 +54,8 @@ class Walk:
         self.matched = True
         self.names: dict[int, str] = {}
         self.phases: list[str] = []
+        self.registered: dict[int, Register] = {}
+        self.num_registrations = 0
         self.num_operations = 0
         self.num_calls = 0
         self.num_wildcards = 0
@@ -94,6 +102,12 @@ class Walk:
                 self.phases.pop()
             else:
                 self._say(idx, record, "ends no phase")
+        elif isinstance(record, Register):
+            self.registered[self.num_registrations] = record
+            self.num_registrations += 1
+        elif isinstance(record, Deregister):
+            if self.registered.pop(record.registration, None) is None:
+                self._say(idx, record, f"names registration {record.registration}: there is none")
         elif isinstance(record, End):
             self.has_ended = True
 
@@ -121,8 +135,9 @@ class Walk:
             self._check_peer(idx, record, record.peer)
             if record.flags & TAKEN:
                 self.pending[number] = idx, record
-        elif isinstance(record, Part):
+        elif isinstance(record, (Part, *ONE_SIDED)):
             self._check_peer(idx, record, record.peer)
+            self.pending[number] = idx, record
         else:  # a TAKE is waited for as a receive is
             self.pending[number] = idx, record
 
@@ -178,4 +193,9 @@ def describe_operation(record: Record) -> str:
         return f"FOUND of rank {record.peer} (tag {record.tag})"
     if isinstance(record, Take):
         return f"TAKE ({record.num_bytes} bytes)"
+    if isinstance(record, Part):
+        return f"PART of rank {record.peer}"
+    if isinstance(record, ONE_SIDED):
+        name = type(record).__name__.upper()
+        return f"{name} with rank {record.peer} ({record.num_bytes} bytes)"
     raise TraceError(f"{record} is no operation")

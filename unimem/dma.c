@@ -1,5 +1,6 @@
 /* Transfers of the DMA library, and the submitter that starts them. */
 #include "native/status.h"
+#include "node/record/recorder.h"
 #include "unimem/dma_state.h"
 #include <string.h>
 
@@ -87,6 +88,7 @@ static int start(unim_dma *dma, dma_transfer *transfer)
         return 1;
     }
     dma->submitter_ns = posted_ns;
+    pw_node_record_lost(dma->node, "a DMA operation");
     int code = pw_node_started(dma->node, id, is_own(dma, from) ? to->node : from->node,
                                &transfer->handle);
     if (code < 0) return code;

@@ -58,6 +58,9 @@ def _figures(found: Summary) -> Iterator[tuple[str, str]]:
     yield "MPI calls", f"{found.num_calls:,}"
     yield "messages", f"{found.num_messages:,}"
     yield "bytes sent", f"{found.message_bytes:,}"
+    if found.num_one_sided:
+        yield "one-sided operations", f"{found.num_one_sided:,}"
+        yield "bytes put and got", f"{found.one_sided_bytes:,}"
     yield "computed (s)", f"{found.compute_ns / 1e9:,.6f}"
     yield "pages touched by the program", f"{found.pages_touched:,}"
     if found.end_ns is not None:

@@ -151,21 +151,103 @@ static int end(pw_messages *messages, pw_operation *operation)
     return PW_OK;
 }
 
+/* ---- one-sided: reads and writes by the NI */
+
+static pw_descriptor describe(const pw_operation *transfer)
+{
+    const bool is_read = transfer->kind == PW_OPERATION_READ;
+    const uint64_t address = transfer->lease.ni_address;
+    return (pw_descriptor){
+        .source_address = is_read ? transfer->remote_address : address,
+        .destination_address = is_read ? address : transfer->remote_address,
+        .transfer_bytes = (uint32_t)transfer->num_bytes,
+    };
+}
+
+/* PW_ERR_FULL: every write channel is taken. */
+static int start(pw_messages *messages, pw_operation *transfer)
+{
+    const pw_descriptor descriptor = describe(transfer);
+    const bool is_read = transfer->kind == PW_OPERATION_READ;
+    const uint16_t pdid = pw_node_pdid(messages->node);
+    const int64_t now_ns = messages->clock->now_ns;
+    uint64_t id;
+    const int64_t posted_ns =
+        is_read ? pw_ni_read(messages->ni, pdid, transfer->peer, &descriptor, transfer->remote_key,
+                             now_ns, &id)
+                : pw_ni_write_descriptor(messages->ni, pdid, transfer->peer, &descriptor,
+                                         transfer->remote_key, now_ns, &id);
+    if (posted_ns < 0) return (int)posted_ns;
+    messages->clock->now_ns = posted_ns;
+    const int code = pw_node_started(messages->node, id, transfer->peer, &transfer->handle);
+    if (code < 0) return code;
+    transfer->handle->owner = transfer;
+    transfer->handle->num_bytes = transfer->num_bytes;
+    transfer->handle->is_fetch = is_read;
+    transfer->handle->has_lease = transfer->has_lease;
+    transfer->handle->lease = transfer->lease;
+    transfer->has_lease = false;
+    return PW_OK;
+}
+
+/* What was refused before it began is the operation's own error. */
+static int end_refused(pw_messages *messages, pw_operation *transfer, int error)
+{
+    (void)pw_operation_release(messages, transfer);
+    transfer->error = error;
+    transfer->complete_ns = messages->clock->now_ns;
+    return end(messages, transfer);
+}
+
+/* A channel has become free. */
+static int resume_writes(pw_messages *messages)
+{
+    for (pw_operation *first; (first = messages->writes.head);) {
+        int code = start(messages, first);
+        if (code == PW_ERR_FULL) return PW_OK;
+        pw_operation_unlink(first);
+        if (code < 0) code = end_refused(messages, first, code);
+        if (code < 0) return code;
+    }
+    return PW_OK;
+}
+
+int pw_messages_transfer(pw_messages *messages, pw_operation *transfer)
+{
+    const bool is_read = transfer->kind == PW_OPERATION_READ;
+    const pw_span span = {transfer->address, transfer->num_bytes};
+    if (recorder_of(messages)) pw_recorder_transfer(recorder_of(messages), transfer);
+    int code = pw_node_acquire(messages->node, span, is_read ? PW_ACCESS_WRITE : PW_ACCESS_READ,
+                               &transfer->lease);
+    if (code < 0) return end_refused(messages, transfer, code);
+    transfer->has_lease = true;
+    const bool must_wait = !is_read && messages->writes.head;
+    code = must_wait ? PW_ERR_FULL : start(messages, transfer);
+    if (code == PW_ERR_FULL && !is_read) {
+        pw_operation_append(&messages->writes, transfer);
+        return PW_OK;
+    }
+    return code < 0 ? end_refused(messages, transfer, code) : PW_OK;
+}
+
 int pw_messages_finish(pw_messages *messages, pw_handle *handle)
 {
     pw_operation *operation = handle->owner;
     const pw_lease *lease = &handle->lease;
     const bool is_in_place = !lease->is_in_pieces && lease->ni_address == lease->span.address;
-    if (recorder_of(messages) && operation->kind != PW_OPERATION_SEND && !handle->error &&
-        is_in_place)
+    const uint8_t kind = operation->kind;
+    const bool is_here = kind == PW_OPERATION_RECEIVE || kind == PW_OPERATION_READ;
+    if (recorder_of(messages) && is_here && !handle->error && is_in_place)
         pw_recorder_landed(recorder_of(messages),
                            (pw_span){operation->address, operation->num_bytes});
     operation->handle = NULL;
     operation->complete_ns = handle->complete_ns;
     operation->error = handle->error;
     pw_node_free_handle(messages->node, handle);
-    if (operation->kind == PW_OPERATION_SEND) pw_operation_unlink(operation);
-    return end(messages, operation);
+    if (kind == PW_OPERATION_SEND) pw_operation_unlink(operation);
+    const int code = end(messages, operation);
+    const int resumed = kind == PW_OPERATION_WRITE ? resume_writes(messages) : PW_OK;
+    return code < 0 ? code : resumed;
 }
 
 /* ---- sending */
@@ -175,6 +257,42 @@ int pw_messages_send_frame(pw_messages *messages, uint32_t peer, uint8_t *frame,
 {
     memcpy(frame + PW_ENVELOPE_BYTES + payload_bytes, header, sizeof *header);
     return pw_node_send_frame(messages->node, peer, frame, PW_MESSAGE_FRAME_BYTES(payload_bytes));
+}
+
+int pw_messages_send_plain(pw_messages *messages, uint32_t peer, uint8_t kind, uint64_t address,
+                           uint32_t payload_bytes, int64_t at_ns, const pw_message_header *header)
+{
+    uint8_t *frame = pw_node_take_frame(messages->node);
+    if (!frame) return PW_ERR_NOMEM;
+    (void)pw_ni_message_write(messages->ni, peer, kind, address, payload_bytes, 0, payload_bytes,
+                              at_ns, frame);
+    return pw_messages_send_frame(messages, peer, frame, carried_bytes(messages, payload_bytes),
+                                  header);
+}
+
+int pw_messages_ask(pw_messages *messages, pw_operation *atomic, uint64_t address,
+                    uint32_t request_bytes, uint32_t answer_bytes, const pw_message_header *header)
+{
+    if (recorder_of(messages))
+        pw_recorder_atomic(recorder_of(messages), atomic, request_bytes, answer_bytes);
+    pw_operation_append(&messages->atomics, atomic);
+    return pw_messages_send_plain(messages, atomic->peer, PW_MESSAGE_ATOMIC, address, request_bytes,
+                                  messages->clock->now_ns, header);
+}
+
+void pw_messages_served(pw_messages *messages, pw_span span)
+{
+    if (recorder_of(messages)) pw_recorder_landed(recorder_of(messages), span);
+}
+
+void pw_messages_answered(pw_messages *messages, pw_operation *atomic, const pw_arrival *arrival,
+                          uint64_t address, uint32_t capacity_bytes)
+{
+    atomic->complete_ns = pw_ni_message_land(messages->ni, arrival->frame, address, capacity_bytes,
+                                             arrival->envelope.arrival_ns);
+    pw_operation_unlink(atomic);
+    if (is_recorded(messages, atomic)) pw_recorder_over(recorder_of(messages), atomic);
+    atomic->done = 1;
 }
 
 int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t address,
@@ -329,6 +447,8 @@ static int land(pw_messages *messages, pw_operation *receive, const pw_arrival *
     receive->message_bytes = envelope->num_bytes;
     receive->num_bytes = envelope->num_bytes < receive->capacity_bytes ? envelope->num_bytes
                                                                        : receive->capacity_bytes;
+    if (envelope->kind == PW_MESSAGE_EAGER && recorder_of(messages)) /* the CPU copies it */
+        pw_recorder_landed(recorder_of(messages), (pw_span){receive->address, receive->num_bytes});
     if (envelope->kind == PW_MESSAGE_EAGER)
         return end_at(messages, receive,
                       pw_ni_message_land(messages->ni, arrival->frame, receive->address,

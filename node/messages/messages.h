@@ -21,7 +21,10 @@ typedef struct pw_operation pw_operation;
 #define PW_OPERATION_SEND 1    /* exposed: over when the receiver's NI has read it */
 #define PW_OPERATION_RECEIVE 2 /* posted, or matched */
 #define PW_OPERATION_ARRIVED 3 /* a message that came before its receive */
-#define PW_OPERATION_OF_HOST 4 /* from here on: the host's own, of the same pool */
+#define PW_OPERATION_READ 4    /* one-sided: over when the peer's bytes are here */
+#define PW_OPERATION_WRITE 5   /* the same: when the peer has them */
+#define PW_OPERATION_ATOMIC 6  /* waits for its peer's answer */
+#define PW_OPERATION_OF_HOST 7 /* from here on: the host's own, of the same pool */
 
 #define PW_ANY_NODE UINT32_MAX
 /* Longest payload that rides along: a message is one burst. */
@@ -39,6 +42,7 @@ struct pw_operation {
     int64_t complete_ns;         /* when done */
     int64_t arrival_ns;          /* ARRIVED: of its envelope */
     uint64_t address;            /* of the buffer */
+    uint64_t remote_address, remote_key; /* one-sided: the peer's memory; key 0: none */
     uint64_t capacity_bytes;     /* of the buffer */
     uint64_t num_bytes;          /* that move: at most what the buffer holds */
     uint64_t message_bytes;      /* of the message that was matched */
@@ -55,7 +59,7 @@ struct pw_operation {
     uint8_t is_multi;   /* a receive that takes several messages */
     uint8_t is_unsized; /* a receive into memory of its own, of the message's length; without bytes
                          * its address is the host's to say */
-    uint8_t is_announced; /* ARRIVED: a probe has told of it */
+    uint8_t is_announced; /* ARRIVED: a probe has told of it; else: the CPU knows of it */
     uint8_t is_dropped;   /* nobody asks for it any more: freed when it is over */
     uint8_t has_lease;
     uint8_t is_in_order; /* the host's: messages of one source are to end in the order of sending */
@@ -69,6 +73,10 @@ struct pw_operation {
     uint32_t match;    /* the same, of a receive from any source that is not matched */
 };
 /* cdef end */
+
+/* Kinds of messages besides the node's (node.h): an atomic operation, and its answer. */
+#define PW_MESSAGE_ATOMIC 16
+#define PW_MESSAGE_ANSWER 17
 
 /* Stands behind envelope and payload, and counts as part of the envelope's packet. */
 typedef struct {
@@ -97,7 +105,7 @@ typedef struct {
     /* A receive, which is not posted any more unless it is_multi, gets a message of so many bytes:
      * the operation that it lands in, the receive itself or a part of it. NULL: no memory. */
     pw_operation *(*matched)(void *context, pw_operation *receive, uint64_t message_bytes);
-    /* A send or receive is over, and the host's to free. */
+    /* A send, receive, read or write is over, and the host's to free. */
     int (*over)(void *context, pw_operation *operation);
 } pw_messages_host;
 
@@ -110,6 +118,8 @@ struct pw_messages {
     pw_operation_list posted;     /* receives, in the order of posting */
     pw_operation_list unexpected; /* messages, in the order in which they came */
     pw_operation_list sends;      /* exposed ones */
+    pw_operation_list writes;     /* one-sided ones that wait for a channel of the NI's */
+    pw_operation_list atomics;    /* that wait for their answer */
     pw_frame_pool frames;         /* of messages that came early */
     size_t operation_bytes;
     pw_pool operations;
@@ -153,6 +163,24 @@ int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
 int pw_messages_send_frame(pw_messages *messages, uint32_t peer, uint8_t *frame,
                            uint32_t payload_bytes, const pw_message_header *header);
 
+/* The same, written by the NI at at_ns: its payload stands at `address`. The CPU takes no part. */
+int pw_messages_send_plain(pw_messages *messages, uint32_t peer, uint8_t kind, uint64_t address,
+                           uint32_t payload_bytes, int64_t at_ns, const pw_message_header *header);
+
+/* One-sided: read num_bytes (> 0) from the peer's remote_address to `address`, or write them the
+ * other way, as the operation's kind says; the peer's CPU takes no part. Writes begin in their
+ * order, as far as the NI has channels. What is refused, an address that wraps, say, is over at once
+ * with an error. */
+int pw_messages_transfer(pw_messages *messages, pw_operation *transfer);
+/* An atomic operation, whose request goes off now; over by pw_messages_answered. The peer's NI does
+ * it when the request has landed, and answers then. */
+int pw_messages_ask(pw_messages *messages, pw_operation *atomic, uint64_t address,
+                    uint32_t request_bytes, uint32_t answer_bytes,
+                    const pw_message_header *header);
+/* An answer lands at `address`: its operation is over then. */
+void pw_messages_answered(pw_messages *messages, pw_operation *atomic, const pw_arrival *arrival,
+                          uint64_t address, uint32_t capacity_bytes);
+
 /* Post a receive, all of which stands in it but `posted_ns`: it takes what is here already. */
 int pw_messages_post(pw_messages *messages, pw_operation *receive);
 /* The message, of those that came early, that a receive takes; NULL: it is not here. */
@@ -171,12 +199,14 @@ void pw_messages_completed(pw_messages *messages, pw_operation *operation,
                            const pw_operation *whole);
 /* The same look told of this one, too. */
 void pw_messages_told(pw_messages *messages, pw_operation *operation, const pw_operation *whole);
+/* This node's NI did an atomic operation of a peer with these bytes, as the kernel would. */
+void pw_messages_served(pw_messages *messages, pw_span span);
 /* What the node's `message` gives: PW_ERR_MALFORMED, counted, when it is none. */
 int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *frame,
                      uint32_t frame_bytes, pw_arrival *out);
 /* It is for the first receive that it suits, or kept. */
 int pw_messages_match(pw_messages *messages, const pw_arrival *arrival);
-/* What the node's `finished` gives, of a send or a receive. */
+/* What the node's `finished` gives, of all but the host's own. */
 int pw_messages_finish(pw_messages *messages, pw_handle *handle);
 
 /* Of a receive that is over: the message was longer than the buffer. */

@@ -8,8 +8,8 @@
  *
  * Records: an opcode of one byte, then its fields, each an unsigned LEB128 number; fields marked
  * +- are zigzag (0, -1, 1, -2 ...). Times are ns. Operations are numbered from 0 on in the order
- * in which a rank's SEND, RECEIVE, FOUND, TAKE and PART stand; DONE and the like name one by how
- * many operations stand between: 0 is the latest. */
+ * in which a rank's SEND, RECEIVE, FOUND, TAKE, PART, PUT, GET and ATOMIC stand; DONE and the like
+ * name one by how many operations stand between: 0 is the latest. */
 #ifndef PW_NODE_RECORD_PWT_FORMAT_H
 #define PW_NODE_RECORD_PWT_FORMAT_H
 #include "native/types.h"
@@ -37,6 +37,14 @@
 #define PW_TURN_COMPUTES 0 /* the NI went on to the CPU's clock, which follows */
 #define PW_TURN_WAITS 1    /* and as far as it could */
 #define PW_TURN_BURST 2
+#define PW_PWT_KEYS                                                                            \
+    8 /* key of each REGISTER, and of each PUT and GET whose key is new: as the run had them;  \
+       * equal runs may differ here, too. Without one: that of the memory registered last that \
+       * holds what is wanted */
+#define PW_KEY_NONE 0
+#define PW_KEY_NEW 1
+#define PW_KEY_KNOWN 2   /* plus how many keys were new since this one */
+#define PW_KEYS_KNOWN 64 /* so many are remembered; an older one is new again */
 
 #define PW_PWT_CODEC_NONE 0
 #define PW_PWT_CODEC_ZSTD 1
@@ -77,7 +85,19 @@
 #define PW_OP_PART                                                                     \
     24 /* operation of a RECEIVE that takes several, peer, source: the next message of \
           these that it took; an operation itself */
-#define PW_OPS 25
+#define PW_OP_REGISTER                                                              \
+    25 /* bytes, region, +-offset, rights: peers may use this memory; registrations \
+          are numbered from 0 on */
+#define PW_OP_DEREGISTER 26 /* number of a registration: no more */
+#define PW_OP_PUT                                                                              \
+    27 /* peer, bytes, region, +-offset, remote region, +-remote offset, key (PW_KEY_*): written \
+          to the peer's memory. A remote region is numbered as this rank's own are, with a base  \
+          too */
+#define PW_OP_GET 28 /* the same: read from the peer's memory */
+#define PW_OP_ATOMIC                                                                              \
+    29 /* peer, bytes, remote region, +-remote offset, bytes of the request, bytes of the answer: \
+          the peer's NI does it with its memory */
+#define PW_OPS 30
 
 /* Flags of SEND. */
 #define PW_SEND_SYNCHRONOUS 1 /* is over when it is received, however short */
@@ -90,6 +110,10 @@
 #define PW_RECEIVE_IN_ORDER                                                  \
     8 /* such messages of one source end in the order of sending, at the end \
          of the one before at the earliest */
+/* Rights of REGISTER. */
+#define PW_REGISTER_READ 1
+#define PW_REGISTER_WRITE 2
+#define PW_REGISTER_ALL 4 /* all memory, wherever it is */
 /* Flags of FOUND. */
 #define PW_FOUND_WAITED 1 /* the CPU waited for it */
 #define PW_FOUND_TAKEN 2  /* nobody else gets it: a TAKE may follow */
@@ -125,7 +149,7 @@ typedef struct {
 
 /* What a rank has not written yet stands in FILE.RANK.tail, which it maps, so that a kill loses
  * nothing: an open chunk for each stream. The file goes when the rank ends well. */
-#define PW_PWT_OPEN_CHUNKS 5
+#define PW_PWT_OPEN_CHUNKS 6
 typedef struct {
     uint16_t kind, reserved;
     uint32_t rank, sequence;

@@ -3,9 +3,10 @@
 #include "node/record/recorder.h"
 #include "native/array.h"
 #include "native/crc32c.h"
-#include "native/page_leaves.h"
+#include "native/frames.h"
 #include "node/messages/messages.h"
 #include "node/node_state.h"
+#include "node/record/believed_pages.h"
 #include "node/report/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #define RECORD_MAX_BYTES 512u /* longest, but for the name in it */
 #define NAME_MAX_BYTES 256u
-#define REGIONS_MAX 64u
+#define REGIONS_MAX 65536u
 #define REGION_REACH (UINT64_C(1) << 36) /* buffers that are nearer are of one region */
 #define FIRST_CAPACITY 64u
 
@@ -33,11 +34,17 @@ typedef struct {
     uint32_t number;
 } finished;
 
-/* States of 512 pages, as the replay will believe them. */
+/* Memory of one node, by its place in the list. */
 typedef struct {
-    pw_leaf leaf;
-    uint8_t state[PW_LEAF_PAGES];
-} believed;
+    uint32_t node;
+    uint64_t base;
+} region;
+
+/* Memory that peers may use. */
+typedef struct {
+    uint32_t number;
+    pw_span span;
+} registration;
 
 struct pw_recorder {
     int descriptor;
@@ -46,22 +53,31 @@ struct pw_recorder {
     pw_memory *memory;
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
-    stream *tail, *ops, *matches, *times, *regions,
-        *turns; /* the tail file, mapped, and its parts */
+    stream *tail, *ops, *matches, *times, *regions, *turns,
+        *keys; /* the tail file, mapped, and its parts */
     char *tail_path;
-    uint64_t region_base[REGIONS_MAX];
-    uint32_t num_regions, num_operations;
+    region *known;
+    uint32_t num_regions, regions_capacity, last_region;
+    uint32_t num_operations;
+    struct {
+        uint32_t peer;
+        uint64_t key;
+    } known_keys[PW_KEYS_KNOWN]; /* by the number of the key, a ring */
+    uint32_t num_keys;
+    registration *registered;
+    uint32_t num_registered, registered_capacity, num_registrations;
     uint32_t num_names, name[PW_CALLS_MAX]; /* index + 1 of a call's name, 0: none yet */
     match *matched;                         /* from num_matches_written on */
     uint32_t num_matched, matched_capacity, num_matches_written;
     finished *over;
     uint32_t num_over, over_capacity;
-    pw_page_leaves pages;
+    pw_believed_pages pages;
     /* not written yet, since a test in vain takes it back */
     int64_t compute_ns, look_ns;
     uint64_t num_looks;
     uint64_t num_since_turn; /* records */
-    bool is_turning;
+    uint32_t *sources;       /* whose bursts this turn has taken */
+    uint32_t num_sources, sources_capacity;
     bool has_call, costs_call, is_swallowed, has_entered;
     bool is_found_awaited; /* the next completion is that of a message found */
     int64_t time_ns;       /* last of the times */
@@ -332,6 +348,7 @@ void pw_recorder_done(pw_recorder *recorder, pw_operation *operation, const pw_o
         const uint32_t number = operation->recorded - 1;
         pw_recorder_forget(recorder, operation);
         put_operation(recorder, put_certain(recorder, PW_OP_DONE), number);
+        operation->is_announced = 1;
         return;
     }
     pass_to(recorder, now_ns, operation->complete_ns, poll_ns);
@@ -339,6 +356,7 @@ void pw_recorder_done(pw_recorder *recorder, pw_operation *operation, const pw_o
 
 void pw_recorder_told(pw_recorder *recorder, pw_operation *operation, const pw_operation *whole)
 {
+    if (operation->is_announced) return;
     if (!operation->recorded && whole && whole->recorded) put_part(recorder, operation, whole);
     if (!operation->recorded) return; /* known already, or nothing to wait for */
     const uint32_t number = operation->recorded - 1;
@@ -357,110 +375,95 @@ void pw_recorder_forget(pw_recorder *recorder, pw_operation *operation)
 
 /* ---- addresses */
 
-/* The region that an address is of; made when it is far from all. */
-static uint32_t region_of(pw_recorder *recorder, uint64_t address)
+static bool is_of(const region *region, uint32_t node, uint64_t address)
 {
-    uint32_t region = 0;
-    while (region < recorder->num_regions &&
-           address - recorder->region_base[region] + REGION_REACH >= 2 * REGION_REACH)
-        region++;
-    if (region < recorder->num_regions) return region;
-    if (region == REGIONS_MAX) return 0; /* its offsets are long then */
-    recorder->region_base[recorder->num_regions++] = address & ~(uint64_t)(PW_PAGE_BYTES - 1);
-    begin_record(recorder, recorder->regions);
-    put(recorder->regions, region);
-    put(recorder->regions, recorder->region_base[region]);
-    return region;
+    return region->node == node && address - region->base + REGION_REACH < 2 * REGION_REACH;
+}
+
+/* The region that an address of a node's memory is of; made when it is far from all. */
+static uint32_t region_of(pw_recorder *recorder, uint32_t node, uint64_t address)
+{
+    const region *known = recorder->known;
+    if (recorder->num_regions && is_of(&known[recorder->last_region], node, address))
+        return recorder->last_region;
+    uint32_t place = 0;
+    while (place < recorder->num_regions && !is_of(&known[place], node, address)) place++;
+    if (place == REGIONS_MAX) return 0; /* its offsets are long then */
+    if (place == recorder->num_regions) {
+        if (PW_ARRAY_MAKE_ROOM(recorder->known, place, recorder->regions_capacity,
+                               FIRST_CAPACITY) < 0) {
+            recorder->error = ENOMEM;
+            return 0;
+        }
+        const uint64_t base = address & ~(uint64_t)(PW_PAGE_BYTES - 1);
+        recorder->known[recorder->num_regions++] = (region){node, base};
+        begin_record(recorder, recorder->regions);
+        put(recorder->regions, place);
+        put(recorder->regions, base);
+        end_record(recorder->regions);
+    }
+    recorder->last_region = place;
+    return place;
 }
 
 static int64_t offset_in(const pw_recorder *recorder, uint32_t region, uint64_t address)
 {
-    return (int64_t)(address - recorder->region_base[region]);
+    return (int64_t)(address - (recorder->num_regions ? recorder->known[region].base : 0));
 }
 
-/* Of a buffer; one without bytes is nowhere. */
-static void put_address(pw_recorder *recorder, stream *out, pw_span span)
+/* Of memory of a node; what is without bytes is nowhere. */
+static void put_place(pw_recorder *recorder, stream *out, uint32_t node, pw_span span)
 {
-    const uint32_t region = span.num_bytes ? region_of(recorder, span.address) : 0;
+    const uint32_t region = span.num_bytes ? region_of(recorder, node, span.address) : 0;
     put(out, region);
     put_signed(out, span.num_bytes ? offset_in(recorder, region, span.address) : 0);
 }
 
+/* Of a buffer. */
+static void put_address(pw_recorder *recorder, stream *out, pw_span span)
+{
+    put_place(recorder, out, recorder->rank, span);
+}
+
 static void put_pages(pw_recorder *recorder, stream *out, uint64_t first_page, uint64_t num_pages)
 {
-    const uint32_t region = region_of(recorder, first_page << PW_PAGE_SHIFT);
+    const uint64_t address = first_page << PW_PAGE_SHIFT;
+    const uint32_t region = region_of(recorder, recorder->rank, address);
     put(out, region);
-    put_signed(out, offset_in(recorder, region, first_page << PW_PAGE_SHIFT) / PW_PAGE_BYTES);
+    put_signed(out, offset_in(recorder, region, address) / PW_PAGE_BYTES);
     put(out, num_pages);
 }
 
 /* ---- memory */
 
-static believed *leaf_of(pw_recorder *recorder, uint64_t page)
+/* The program has left pages so, which is news. */
+static void put_news(void *context, uint64_t first_page, uint64_t num_pages, uint8_t state)
 {
-    believed *leaf = (believed *)pw_page_leaves_make(&recorder->pages, 0, page, sizeof *leaf);
-    if (!leaf) recorder->error = ENOMEM;
-    return leaf;
+    pw_recorder *recorder = context;
+    stream *out = put_certain(recorder, PW_OP_PAGES);
+    put_pages(recorder, out, first_page, num_pages);
+    put(out, state);
 }
 
-/* How the program has left the pages of one leaf, where that is news. */
-static void compare(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
+/* Of what has bytes. */
+static pw_page_range pages_of(pw_span span)
 {
-    uint8_t found[PW_LEAF_PAGES];
-    believed *leaf = leaf_of(recorder, first_page);
-    if (!leaf || pw_memory_look(recorder->memory, first_page, num_pages, found) < 0) return;
-    uint8_t *known = leaf->state + first_page % PW_LEAF_PAGES;
-    for (uint64_t i = 0, end; i < num_pages; i = end) {
-        for (end = i + 1; end < num_pages && found[end] == found[i];) end++;
-        uint64_t first = i, last = end;
-        while (first < last && known[first] == found[i]) first++;
-        while (first < last && known[last - 1] == found[i]) last--;
-        if (first == last) continue;
-        stream *out = put_certain(recorder, PW_OP_PAGES);
-        put_pages(recorder, out, first_page + first, last - first);
-        put(out, found[i]);
-        memset(known + first, found[i], last - first);
-    }
-}
-
-/* Does `what` for the pages of each leaf in the range. */
-static void by_leaf(pw_recorder *recorder, uint64_t first_page, uint64_t end_page,
-                    void (*what)(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages))
-{
-    for (uint64_t page = first_page, end; page < end_page; page = end) {
-        end = (page / PW_LEAF_PAGES + 1) * PW_LEAF_PAGES;
-        if (end > end_page) end = end_page;
-        what(recorder, page, end - page);
-    }
-}
-
-static uint64_t end_page_of(pw_span span)
-{
-    return pw_page_of(span.address + span.num_bytes - 1) + 1;
+    const uint64_t first_page = pw_page_of(span.address);
+    return (pw_page_range){first_page,
+                           pw_page_of(span.address + span.num_bytes - 1) + 1 - first_page};
 }
 
 void pw_recorder_uses(pw_recorder *recorder, pw_span span)
 {
     if (recorder->error) return;
-    by_leaf(recorder, pw_page_of(span.address), end_page_of(span), compare);
-}
-
-static void believe_present(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
-{
-    believed *leaf = leaf_of(recorder, first_page);
-    if (leaf) memset(leaf->state + first_page % PW_LEAF_PAGES, PW_PAGE_PRESENT, num_pages);
+    if (pw_believed_look(&recorder->pages, recorder->memory, pages_of(span), put_news, recorder) <
+        0)
+        recorder->error = ENOMEM;
 }
 
 void pw_recorder_unmapped(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
 {
-    const uint64_t end_page = first_page + num_pages;
-    for (pw_leaf *each = recorder->pages.first; each; each = each->next) {
-        const uint64_t own = pw_leaf_first_page(each);
-        const uint64_t begin = own > first_page ? own : first_page;
-        const uint64_t end = own + PW_LEAF_PAGES < end_page ? own + PW_LEAF_PAGES : end_page;
-        if (begin < end)
-            memset(((believed *)each)->state + begin % PW_LEAF_PAGES, PW_PAGE_ABSENT, end - begin);
-    }
+    pw_believed_unmap(&recorder->pages, (pw_page_range){first_page, num_pages});
     put_pages(recorder, put_certain(recorder, PW_OP_UNMAP), first_page, num_pages);
 }
 
@@ -579,8 +582,9 @@ void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_ope
 
 void pw_recorder_landed(pw_recorder *recorder, pw_span span)
 {
-    if (!recorder->error && span.num_bytes)
-        by_leaf(recorder, pw_page_of(span.address), end_page_of(span), believe_present);
+    if (recorder->error || !span.num_bytes) return;
+    if (pw_believed_set(&recorder->pages, pages_of(span), PW_PAGE_PRESENT) < 0)
+        recorder->error = ENOMEM;
 }
 
 void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation)
@@ -595,6 +599,134 @@ void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation)
         (finished){operation->complete_ns, operation->recorded - 1};
 }
 
+/* ---- one-sided operations */
+
+static void put_key(pw_recorder *recorder, uint64_t key)
+{
+    begin_record(recorder, recorder->keys);
+    put(recorder->keys, key);
+    end_record(recorder->keys);
+}
+
+/* How a PUT or GET says it: PW_KEY_*. */
+static uint32_t number_of_key(pw_recorder *recorder, uint32_t peer, uint64_t key)
+{
+    if (!key) return PW_KEY_NONE;
+    for (uint32_t ago = 0; ago < PW_KEYS_KNOWN && ago < recorder->num_keys; ago++) {
+        const uint32_t place = (recorder->num_keys - 1 - ago) % PW_KEYS_KNOWN;
+        if (recorder->known_keys[place].key == key && recorder->known_keys[place].peer == peer)
+            return PW_KEY_KNOWN + ago;
+    }
+    const uint32_t place = recorder->num_keys++ % PW_KEYS_KNOWN;
+    recorder->known_keys[place].peer = peer;
+    recorder->known_keys[place].key = key;
+    put_key(recorder, key);
+    return PW_KEY_NEW;
+}
+
+uint32_t pw_recorder_registered(pw_recorder *recorder, pw_span span, uint64_t key, uint32_t rights)
+{
+    const bool is_all = rights & PW_REGISTER_ALL;
+    if (PW_ARRAY_MAKE_ROOM(recorder->registered, recorder->num_registered,
+                           recorder->registered_capacity, FIRST_CAPACITY) < 0) {
+        recorder->error = ENOMEM;
+        return 0;
+    }
+    stream *out = put_certain(recorder, PW_OP_REGISTER);
+    put(out, is_all ? 0 : span.num_bytes);
+    put_address(recorder, out, is_all ? (pw_span){0} : span);
+    put(out, rights);
+    put_key(recorder, key);
+    recorder->registered[recorder->num_registered++] =
+        (registration){++recorder->num_registrations, span};
+    return recorder->num_registrations;
+}
+
+void pw_recorder_deregistered(pw_recorder *recorder, uint32_t number)
+{
+    uint32_t place = 0;
+    while (place < recorder->num_registered && recorder->registered[place].number != number)
+        place++;
+    if (place == recorder->num_registered) return;
+    recorder->registered[place] = recorder->registered[--recorder->num_registered];
+    put(put_certain(recorder, PW_OP_DEREGISTER), number - 1);
+}
+
+static bool is_registered(const pw_recorder *recorder, pw_span span)
+{
+    for (uint32_t i = 0; i < recorder->num_registered; i++) {
+        const pw_span whole = recorder->registered[i].span;
+        const uint64_t offset = span.address - whole.address;
+        if (offset < whole.num_bytes && span.num_bytes <= whole.num_bytes - offset) return true;
+    }
+    return false;
+}
+
+/* The NI is about to use these bytes, and brings in what is absent. */
+static void use(pw_recorder *recorder, pw_span span)
+{
+    pw_recorder_uses(recorder, span);
+    if (recorder->error) return;
+    if (pw_believed_use(&recorder->pages, pages_of(span)) < 0) recorder->error = ENOMEM;
+}
+
+void pw_recorder_transfer(pw_recorder *recorder, pw_operation *transfer)
+{
+    const pw_span span = {transfer->address, transfer->num_bytes};
+    const pw_span remote = {transfer->remote_address, transfer->num_bytes};
+    use(recorder, span);
+    if (transfer->peer == recorder->rank && is_registered(recorder, remote)) use(recorder, remote);
+    stream *out =
+        put_certain(recorder, transfer->kind == PW_OPERATION_READ ? PW_OP_GET : PW_OP_PUT);
+    put(out, transfer->peer);
+    put(out, transfer->num_bytes);
+    put_address(recorder, out, span);
+    put_place(recorder, out, transfer->peer, remote);
+    put(out, number_of_key(recorder, transfer->peer, transfer->remote_key));
+    number(recorder, transfer);
+}
+
+void pw_recorder_atomic(pw_recorder *recorder, pw_operation *atomic, uint32_t request_bytes,
+                        uint32_t answer_bytes)
+{
+    const pw_span remote = {atomic->remote_address, atomic->num_bytes};
+    stream *out = put_certain(recorder, PW_OP_ATOMIC);
+    put(out, atomic->peer);
+    put(out, atomic->num_bytes);
+    put_place(recorder, out, atomic->peer, remote);
+    put(out, request_bytes);
+    put(out, answer_bytes);
+    number(recorder, atomic);
+}
+
+/* What memory of this node's a frame is about, if the NI is to reach it for a peer. */
+static pw_span span_of(const pw_frame_header *header)
+{
+    const pw_block_frame *block = (const pw_block_frame *)header;
+    const pw_read_request_frame *request = (const pw_read_request_frame *)header;
+    if (header->kind == PW_FRAME_BLOCK && header->frame_bytes >= sizeof *block &&
+        !(header->stream & PW_STREAM_READ))
+        return (pw_span){block->destination_address, block->block_bytes};
+    if (header->kind == PW_FRAME_READ_REQUEST && header->frame_bytes >= sizeof *request)
+        return (pw_span){request->source_address, request->num_bytes};
+    return (pw_span){0};
+}
+
+/* Frames that make no sense are the NI's to refuse. */
+static void look_at_frames(pw_recorder *recorder, const uint8_t *data, uint32_t num_bytes)
+{
+    while (num_bytes >= sizeof(pw_frame_header) && !recorder->error) {
+        const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
+        if (header->magic != PW_FRAME_MAGIC || header->frame_bytes < sizeof *header ||
+            header->frame_bytes > num_bytes || header->frame_bytes % 8)
+            return;
+        const pw_span span = span_of(header);
+        if (span.num_bytes && is_registered(recorder, span)) use(recorder, span);
+        data += header->frame_bytes;
+        num_bytes -= header->frame_bytes;
+    }
+}
+
 /* ---- the node's turns */
 
 static void put_turn(pw_recorder *recorder, uint64_t number)
@@ -603,28 +735,42 @@ static void put_turn(pw_recorder *recorder, uint64_t number)
     put(recorder->turns, number);
 }
 
+/* The program, or a library in its call, has run since the last turn. */
 static void begin_turn(pw_recorder *recorder, bool is_waiting)
 {
-    if (recorder->is_turning) return;
+    if (recorder->num_sources) return;
     if (is_waiting) put_call(recorder); /* else it may be a test in vain, which leaves no record */
-    recorder->is_turning = true;
-    put_turn(recorder, recorder->num_since_turn);
-    recorder->num_since_turn = 0;
+    pw_believed_settle(&recorder->pages, recorder->memory, put_news, recorder);
 }
 
-void pw_recorder_received(pw_recorder *recorder, uint32_t node, bool is_waiting)
+void pw_recorder_received(pw_recorder *recorder, const pw_wire_burst *burst, bool is_waiting)
 {
     begin_turn(recorder, is_waiting);
-    put_turn(recorder, (uint64_t)node + PW_TURN_BURST);
+    if (recorder->num_registered) look_at_frames(recorder, burst->data, burst->num_bytes);
+    if (PW_ARRAY_MAKE_ROOM(recorder->sources, recorder->num_sources, recorder->sources_capacity,
+                           FIRST_CAPACITY) < 0) {
+        recorder->error = ENOMEM;
+        return;
+    }
+    recorder->sources[recorder->num_sources++] = burst->source;
 }
 
 void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns)
 {
     begin_turn(recorder, is_waiting);
+    put_turn(recorder, recorder->num_since_turn);
+    recorder->num_since_turn = 0;
+    for (uint32_t i = 0; i < recorder->num_sources; i++)
+        put_turn(recorder, (uint64_t)recorder->sources[i] + PW_TURN_BURST);
+    recorder->num_sources = 0;
     put_turn(recorder, is_waiting ? PW_TURN_WAITS : PW_TURN_COMPUTES);
     if (!is_waiting) put_turn(recorder, (uint64_t)now_ns);
     end_record(recorder->turns);
-    recorder->is_turning = false;
+}
+
+void pw_recorder_ran(pw_recorder *recorder)
+{
+    pw_believed_settle(&recorder->pages, recorder->memory, NULL, NULL);
 }
 
 /* ---- the rest */
@@ -680,7 +826,8 @@ static int map_tail(pw_recorder *recorder, const char *path)
     recorder->matches = open_chunk(recorder, 1, PW_PWT_MATCHES);
     recorder->times = open_chunk(recorder, 2, PW_PWT_TIMES);
     recorder->turns = open_chunk(recorder, 3, PW_PWT_TURNS);
-    recorder->ops = open_chunk(recorder, 4, PW_PWT_OPS);
+    recorder->keys = open_chunk(recorder, 4, PW_PWT_KEYS);
+    recorder->ops = open_chunk(recorder, 5, PW_PWT_OPS);
     return PW_OK;
 }
 
@@ -690,7 +837,10 @@ static void destroy(pw_recorder *recorder)
     const int saved = errno;
     if (recorder->tail) munmap(recorder->tail, PW_PWT_OPEN_CHUNKS * sizeof *recorder->tail);
     if (recorder->tail_path) unlink(recorder->tail_path);
-    pw_page_leaves_clear(&recorder->pages);
+    pw_believed_finish(&recorder->pages);
+    free(recorder->known);
+    free(recorder->registered);
+    free(recorder->sources);
     free(recorder->tail_path);
     free(recorder->matched);
     free(recorder->over);

@@ -19,6 +19,8 @@ int pw_node_record_finish(pw_node *node);
 /* The CPU's clock goes on to that of the latest of a group's members, who all come here. group: a
  * number that they alone have. */
 void pw_node_clock_meet(pw_node *node, int64_t latest_ns, uint64_t group, uint32_t num_members);
+/* Something that cannot be recorded is done. */
+void pw_node_record_lost(pw_node *node, const char *what);
 /* cdef end */
 
 /* ---- the clock's; times are virtual */
@@ -53,7 +55,7 @@ void pw_recorder_posted(pw_recorder *recorder, pw_operation *receive);
 /* A receive takes the message of this peer and source. */
 void pw_recorder_matched(pw_recorder *recorder, pw_operation *receive, uint32_t peer,
                          uint32_t source);
-/* The NI has written these bytes, whose pages are there now. */
+/* The NI or the CPU has written these bytes, whose pages are there now. */
 void pw_recorder_landed(pw_recorder *recorder, pw_span span);
 /* Send or receive: over at its complete_ns. */
 void pw_recorder_over(pw_recorder *recorder, const pw_operation *operation);
@@ -69,12 +71,28 @@ void pw_recorder_found(pw_recorder *recorder, pw_operation *arrived, uint32_t fl
 /* The message is received. */
 void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_operation *receive);
 
+/* ---- one-sided operations */
+
+/* Peers may use these bytes by a key; rights: PW_REGISTER_*. A number for the other call; 0: none.
+ */
+uint32_t pw_recorder_registered(pw_recorder *recorder, pw_span span, uint64_t key,
+                                uint32_t rights);
+void pw_recorder_deregistered(pw_recorder *recorder, uint32_t number);
+/* A read or write of a peer's memory, before the strategy has its buffer. */
+void pw_recorder_transfer(pw_recorder *recorder, pw_operation *transfer);
+/* An atomic operation on num_bytes of its peer's memory; bytes of both messages. */
+void pw_recorder_atomic(pw_recorder *recorder, pw_operation *atomic, uint32_t request_bytes,
+                        uint32_t answer_bytes);
+
 /* ---- the node's turns */
 
-/* A burst of this node is here. */
-void pw_recorder_received(pw_recorder *recorder, uint32_t node, bool is_waiting);
+/* A burst of this node is here. In what state has the program left the registered pages that it is
+ * about? */
+void pw_recorder_received(pw_recorder *recorder, const pw_wire_burst *burst, bool is_waiting);
 /* The engine runs with it: up to now_ns, or while the CPU waits. */
 void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns);
+/* It has: what it brought in is there. */
+void pw_recorder_ran(pw_recorder *recorder);
 
 /* ---- memory */
 
@@ -86,7 +104,5 @@ void pw_recorder_forked(pw_recorder *recorder);
 
 void pw_recorder_region_entered(pw_recorder *recorder, const char *name, size_t num_bytes);
 void pw_recorder_region_left(pw_recorder *recorder);
-/* Something that cannot be recorded is done. */
-void pw_node_record_lost(pw_node *node, const char *what);
 
 #endif

@@ -31,7 +31,7 @@ from pagewire.replay.records import (
     Told,
 )
 from pagewire.replay.trace import Reader
-from pagewire.replay.walk import OPERATIONS, Walk
+from pagewire.replay.walk import ONE_SIDED, OPERATIONS, Walk
 
 
 class Calc(NamedTuple):
@@ -240,6 +240,8 @@ class PlainRank:
             self._tell_problem(f"what was not recorded: {record.text}", idx)
         elif isinstance(record, Pages):
             self._problems.note("records of pages that the other format has no place for")
+        elif isinstance(record, ONE_SIDED):
+            self._tell_problem("one-sided operations, which the other format has not", idx)
 
     def _tell_problem(self, what: str, idx: int) -> None:
         self._problems.add(what, f"rank {self._rank} record {idx}")

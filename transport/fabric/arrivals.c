@@ -71,7 +71,9 @@ int pw_fi_over(void *context, pw_operation *base)
     pw_fi_process *process = context;
     pw_fi_operation *operation = pw_fi_operation_of(base);
     if (base->error) operation->error = pw_fi_error_of(base->error);
-    else if (pw_operation_is_truncated(base)) operation->error = FI_ETRUNC;
+    if (base->kind == PW_OPERATION_READ || base->kind == PW_OPERATION_WRITE)
+        return pw_fi_end_rma(process, operation);
+    if (!base->error && pw_operation_is_truncated(base)) operation->error = FI_ETRUNC;
     if (base->kind == PW_OPERATION_RECEIVE && operation->num_parts > 1 && !base->error)
         pw_fi_scatter(operation->iov, operation->num_parts, base->memory, base->num_bytes);
     return base->list ? end_in_order(process, operation) : pw_fi_end(process, operation);
@@ -99,9 +101,9 @@ static int take_data(pw_fi_endpoint *endpoint, const pw_arrival *arrival)
 static int dispatch(pw_fi_process *process, const pw_arrival *arrival)
 {
     const uint8_t kind = arrival->envelope.kind;
-    if (kind == PW_FI_MESSAGE_ANSWER) return pw_fi_take_answer(process, arrival);
+    if (kind == PW_MESSAGE_ANSWER) return pw_fi_take_answer(process, arrival);
     if (!is_sound(arrival)) return PW_ERR_MALFORMED;
-    if (kind == PW_FI_MESSAGE_ATOMIC) return pw_fi_serve_atomic(process, arrival);
+    if (kind == PW_MESSAGE_ATOMIC) return pw_fi_serve_atomic(process, arrival);
     pw_fi_endpoint *endpoint = process->endpoints[pw_fi_endpoint_number(arrival->header.context)];
     if (!endpoint) return PW_ERR_MALFORMED; /* it is closed, or never was */
     switch (kind) {
@@ -141,14 +143,6 @@ int pw_fi_handle_finished(void *context, pw_handle *handle)
 {
     pw_fi_process *process = context;
     pw_fi_operation *operation = handle->owner;
-    const uint8_t kind = operation->base.kind;
     if (handle->error < 0 && operation->sink) say_failure(operation, handle);
-    if (kind < PW_OPERATION_OF_HOST) return pw_messages_finish(&process->messages, handle);
-    operation->base.handle = NULL;
-    operation->base.complete_ns = handle->complete_ns;
-    if (handle->error < 0) operation->error = pw_fi_error_of(handle->error);
-    pw_node_free_handle(process->node, handle);
-    const int code = pw_fi_end_rma(process, operation);
-    const int resumed = kind == PW_FI_WRITE ? pw_fi_resume_writes(process) : PW_OK;
-    return code < 0 ? code : resumed;
+    return pw_messages_finish(&process->messages, handle);
 }

@@ -83,7 +83,7 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const atomic_c
     const bool is_read = operands->op == FI_ATOMIC_READ;
     const size_t count = num_values(wanted);
     pw_fi_operation *operation =
-        pw_fi_new(endpoint, PW_FI_ATOMIC, wanted->wants_old ? &endpoint->read : &endpoint->write,
+        pw_fi_new(endpoint, PW_OPERATION_ATOMIC, wanted->wants_old ? &endpoint->read : &endpoint->write,
                   wanted->flags, operands->context);
     if (!operation) return PW_ERR_NOMEM;
     operation->flags = FI_ATOMIC | (wanted->wants_old ? FI_READ : FI_WRITE);
@@ -107,11 +107,14 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const atomic_c
     char *end = payload + sizeof head;
     if (!is_read) end = gather(end, operands->msg_iov, operands->iov_count, type_bytes);
     end = gather(end, wanted->compares.msg_iov, wanted->compares.iov_count, type_bytes);
-    pw_operation_append(&process->atomics, &operation->base);
+    operation->base.remote_address = head.address;
     pw_fi_count_bytes(process, is_read ? 0 : count * type_bytes);
-    return pw_fi_send_plain(process, endpoint->number, peer->node, peer->endpoint,
-                            PW_FI_MESSAGE_ATOMIC, payload, (uint32_t)(end - payload),
-                            process->clock->now_ns, 0);
+    const uint64_t old_bytes = wanted->wants_old ? count * type_bytes : 0;
+    const pw_message_header header = {.context = pw_fi_context(peer->endpoint, false),
+                                      .source = endpoint->number};
+    return pw_messages_ask(&process->messages, &operation->base, (uintptr_t)payload,
+                           (uint32_t)(end - payload),
+                           (uint32_t)(sizeof(pw_fi_atomic_answer) + old_bytes), &header);
 }
 
 /* As libfabric's calls: 0 or a negative FI_E*. */
@@ -310,7 +313,7 @@ static bool is_sound(const pw_fi_atomic_request *head, uint32_t payload_bytes)
 }
 
 /* FI_E*, and the old values. */
-static int execute(const pw_fi_process *process, const pw_fi_atomic_request *head,
+static int execute(pw_fi_process *process, const pw_fi_atomic_request *head,
                    const char *operands, char *old)
 {
     const enum fi_op operation = (enum fi_op)head->operation;
@@ -321,6 +324,7 @@ static int execute(const pw_fi_process *process, const pw_fi_atomic_request *hea
     void *place = (void *)(uintptr_t)head->address;
     if (!pw_fi_region_find(process, head->key, head->address, num_bytes, access)) return FI_EACCES;
     if (pw_safe_copy_in(old, place, num_bytes) < 0) return FI_EFAULT;
+    pw_messages_served(&process->messages, (pw_span){head->address, num_bytes});
     if (operation == FI_ATOMIC_READ) return 0;
     memcpy(values, old, num_bytes);
     const char *compares = pw_atomic_compares(operation) ? operands + num_bytes : NULL;
@@ -352,20 +356,19 @@ int pw_fi_serve_atomic(pw_fi_process *process, const pw_arrival *arrival)
     const pw_fi_atomic_answer said = {head.id, error, old_bytes};
     memcpy(reply, &said, sizeof said);
     return pw_fi_send_plain(process, number, envelope->source_node, arrival->header.source,
-                            PW_FI_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes, read_ns,
+                            PW_MESSAGE_ANSWER, reply, (uint32_t)sizeof said + old_bytes, read_ns,
                             0);
 }
 
 int pw_fi_take_answer(pw_fi_process *process, const pw_arrival *arrival)
 {
     const pw_envelope *envelope = &arrival->envelope;
-    const uint8_t *frame = arrival->frame;
     char payload[sizeof(pw_fi_atomic_answer) + PW_FI_ATOMIC_MAX_BYTES];
     pw_fi_atomic_answer said;
     if (envelope->payload_bytes < sizeof said || envelope->payload_bytes > sizeof payload)
         return PW_ERR_MALFORMED;
-    memcpy(&said, frame + PW_ENVELOPE_BYTES, sizeof said);
-    pw_fi_operation *operation = pw_fi_operation_of(process->atomics.head);
+    memcpy(&said, arrival->frame + PW_ENVELOPE_BYTES, sizeof said);
+    pw_fi_operation *operation = pw_fi_operation_of(process->messages.atomics.head);
     while (operation && operation->id != said.id)
         operation = pw_fi_operation_of(operation->base.next);
     if (!operation || operation->base.peer != envelope->source_node || said.error < 0 ||
@@ -374,9 +377,8 @@ int pw_fi_take_answer(pw_fi_process *process, const pw_arrival *arrival)
     const bool wants_old = operation->flags & FI_READ;
     if (!said.error && said.num_bytes != (wants_old ? operation->base.num_bytes : 0))
         return PW_ERR_MALFORMED;
-    operation->base.complete_ns = pw_ni_message_land(process->ni, frame, (uintptr_t)payload,
-                                                     sizeof payload, envelope->arrival_ns);
-    pw_operation_unlink(&operation->base);
+    pw_messages_answered(&process->messages, &operation->base, arrival, (uintptr_t)payload,
+                         sizeof payload);
     operation->error = said.error;
     if (!said.error)
         pw_fi_scatter(operation->iov, operation->num_parts, payload + sizeof said, said.num_bytes);

@@ -1,6 +1,8 @@
 /* Domains: where everything else is opened; and the regions of memory that are registered there. */
 #include "transport/fabric/provider.h"
 
+#include "node/record/recorder.h"
+
 #include <stdlib.h>
 
 #define WHOLE_BYTES (UINT64_C(1) << 47) /* of a process: "all memory" */
@@ -13,6 +15,8 @@ static int region_close(struct fid *fid)
     pw_fi_process *process = region->domain->process;
     pw_fi_enter(process);
     pw_ni_unexpose(process->ni, region->fid.key);
+    if (region->recorded && process->clock->recorder)
+        pw_recorder_deregistered(process->clock->recorder, region->recorded);
     pw_fi_region **link = &process->regions;
     while (*link != region) link = &(*link)->next;
     *link = region->next;
@@ -38,6 +42,17 @@ static struct fi_ops region_fid_ops = {.size = sizeof(struct fi_ops),
                                        .control = region_control,
                                        .ops_open = pw_fi_no_ops};
 
+/* Its number in the recording. */
+static uint32_t record(pw_fi_process *process, const pw_fi_region *region, uint32_t rights)
+{
+    pw_recorder *recorder = process->clock->recorder;
+    const bool is_all = region->num_bytes == WHOLE_BYTES;
+    const pw_span span = {region->address, region->num_bytes};
+    return recorder ? pw_recorder_registered(recorder, span, region->fid.key,
+                                             rights | (is_all ? PW_REGISTER_ALL : 0))
+                    : 0;
+}
+
 static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t access,
                        void *context, struct fid_mr **out)
 {
@@ -58,6 +73,7 @@ static int open_region(pw_fi_domain *domain, const struct iovec *iov, uint64_t a
     const int code =
         pw_ni_register(process->ni, region->address, region->num_bytes, rights, &region->fid.key);
     if (code == PW_OK) {
+        region->recorded = record(process, region, rights);
         region->next = process->regions;
         process->regions = region;
         domain->num_users++;

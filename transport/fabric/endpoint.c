@@ -76,7 +76,7 @@ static void orphan(pw_fi_process *process, pw_fi_operation *operation)
 static void abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
 {
     pw_operation_list over = {0};
-    drop_of(process, &process->waiting_writes, endpoint);
+    drop_of(process, &process->messages.writes, endpoint);
     drop_of(process, &process->messages.posted, endpoint);
     pw_fi_turn_until(process, is_still, endpoint, UINT32_MAX);
     for (const pw_handle *each = pw_node_under_way(process->node); each; each = each->next) {
@@ -86,7 +86,7 @@ static void abandon(pw_fi_process *process, pw_fi_endpoint *endpoint)
     drop_of(process, &endpoint->in_order, endpoint); /* over, but for an earlier one */
     pw_fi_timeline_drop(&process->timeline, endpoint, &over);
     drop_of(process, &over, endpoint);
-    drop_of(process, &process->atomics, endpoint); /* their answers find nobody */
+    drop_of(process, &process->messages.atomics, endpoint); /* their answers find nobody */
     drop_of(process, &process->claimed, endpoint);
     drop_unexpected(process, endpoint);
 }

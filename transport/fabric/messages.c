@@ -2,7 +2,6 @@
  * receiver to read. And the calls that post receives, look at messages that came early, and take
  * receives back. */
 #include "transport/fabric/provider.h"
-#include "node/record/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,14 +50,10 @@ int pw_fi_send_plain(pw_fi_process *process, uint16_t endpoint, uint32_t node,
                      uint32_t peer_endpoint, uint8_t kind, const void *payload,
                      uint32_t payload_bytes, int64_t at_ns, uint64_t data)
 {
-    uint8_t *frame = pw_node_take_frame(process->node);
-    if (!frame) return PW_ERR_NOMEM;
-    pw_node_record_lost(process->node, "a one-sided or atomic operation");
     const pw_message_header header = {
         .context = pw_fi_context(peer_endpoint, false), .data = data, .source = endpoint};
-    (void)pw_ni_message_write(process->ni, node, kind, (uintptr_t)payload, payload_bytes, 0,
-                              payload_bytes, at_ns, frame);
-    return pw_messages_send_frame(&process->messages, node, frame, payload_bytes, &header);
+    return pw_messages_send_plain(&process->messages, node, kind, (uintptr_t)payload, payload_bytes,
+                                  at_ns, &header);
 }
 
 /* ---- sending */

@@ -82,6 +82,7 @@ typedef struct pw_fi_region {
     struct fid_mr fid;
     pw_fi_domain *domain;
     uint64_t address, num_bytes, access;
+    uint32_t recorded;         /* its number in the recording; 0: none */
     struct pw_fi_region *next; /* of the process's */
 } pw_fi_region;
 
@@ -107,20 +108,12 @@ typedef struct {
     int64_t *in_order_ns;       /* of each node: when the last one from it ended */
 } pw_fi_endpoint;
 
-/* Kinds of operations besides PW_OPERATION_*. */
-enum pw_fi_kind {
-    PW_FI_READ = PW_OPERATION_OF_HOST,
-    PW_FI_WRITE,
-    PW_FI_ATOMIC, /* waits for the owner's answer */
-};
-
 struct pw_fi_operation {
     pw_operation base; /* first; its source is an endpoint's number */
     pw_fi_endpoint *endpoint;
     const pw_fi_sink *sink; /* NULL: nobody is told */
     void *context;
     uint64_t flags;                      /* of the entry */
-    uint64_t remote_address, remote_key; /* of a read or write */
     uint64_t id;                         /* of an atomic */
     uint8_t wants_entry;                 /* also without an error */
     uint8_t has_remote_data;
@@ -154,9 +147,7 @@ struct pw_fi_process {
     uint32_t num_endpoints;
     pw_fi_timeline timeline;
     pw_fi_region *regions;
-    pw_operation_list waiting_writes; /* for a write channel */
-    pw_operation_list atomics;        /* under way */
-    pw_operation_list claimed;        /* messages that a look has kept */
+    pw_operation_list claimed; /* messages that a look has kept */
     uint64_t num_atomics;
     int32_t *call_idx; /* of the marked calls' counts, by number */
     bool has_marks, has_failed;
@@ -347,10 +338,8 @@ void pw_fi_release(pw_fi_process *process, pw_fi_operation *buffer);
 
 /* ---- messages (messages.c) */
 
-/* Kinds of envelopes besides PW_MESSAGE_EAGER and PW_MESSAGE_RENDEZVOUS. */
-#define PW_FI_MESSAGE_ATOMIC 16
-#define PW_FI_MESSAGE_ANSWER 17 /* to an atomic operation */
-#define PW_FI_MESSAGE_DATA 18   /* remote completion data of a write that has arrived */
+/* A kind of envelopes besides PW_MESSAGE_*. */
+#define PW_FI_MESSAGE_DATA 18 /* remote completion data of a write that has arrived */
 
 /* What a message's header has as its context: messages and receives of an endpoint, with a tag or
  * without. Its source is the number of the sender's endpoint. */
@@ -396,8 +385,6 @@ int pw_fi_over(void *context, pw_operation *base);
 
 extern struct fi_ops_rma pw_fi_rma_ops;
 
-/* Writes that waited for a channel are tried again: one has become free. PW_ERR_*. */
-int pw_fi_resume_writes(pw_fi_process *process);
 /* A read or write is over. */
 int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation);
 

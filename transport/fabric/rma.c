@@ -1,94 +1,19 @@
 #include "transport/fabric/provider.h"
 
-static pw_descriptor describe(const pw_fi_operation *operation)
-{
-    const bool is_read = operation->base.kind == PW_FI_READ;
-    const uint64_t address = operation->base.lease.ni_address;
-    return (pw_descriptor){
-        .source_address = is_read ? operation->remote_address : address,
-        .destination_address = is_read ? address : operation->remote_address,
-        .transfer_bytes = (uint32_t)operation->base.num_bytes,
-    };
-}
-
-/* PW_ERR_FULL: every write channel is taken. */
-static int start(pw_fi_process *process, pw_fi_operation *operation)
-{
-    const pw_descriptor descriptor = describe(operation);
-    const int64_t now_ns = process->clock->now_ns;
-    uint64_t id;
-    const int64_t posted_ns =
-        operation->base.kind == PW_FI_READ
-            ? pw_ni_read(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
-                         operation->remote_key, now_ns, &id)
-            : pw_ni_write_descriptor(process->ni, PW_FI_PDID, operation->base.peer, &descriptor,
-                                     operation->remote_key, now_ns, &id);
-    if (posted_ns < 0) return (int)posted_ns;
-    process->clock->now_ns = posted_ns;
-    const int code =
-        pw_node_started(process->node, id, operation->base.peer, &operation->base.handle);
-    if (code < 0) return code;
-    operation->base.handle->owner = operation;
-    operation->base.handle->num_bytes = operation->base.num_bytes;
-    operation->base.handle->is_fetch = operation->base.kind == PW_FI_READ;
-    operation->base.handle->has_lease = operation->base.has_lease;
-    operation->base.handle->lease = operation->base.lease;
-    operation->base.has_lease = false;
-    return PW_OK;
-}
-
-/* What was refused before it began, such as an address that wraps, is the operation's own error. */
-static int refuse(pw_fi_process *process, pw_fi_operation *operation, int code)
-{
-    (void)pw_operation_release(&process->messages, &operation->base);
-    operation->error = pw_fi_error_of(code);
-    operation->base.complete_ns = process->clock->now_ns;
-    return pw_fi_end(process, operation);
-}
-
-int pw_fi_resume_writes(pw_fi_process *process)
-{
-    for (pw_fi_operation *first; (first = pw_fi_operation_of(process->waiting_writes.head));) {
-        int code = start(process, first);
-        if (code == PW_ERR_FULL) return PW_OK;
-        pw_operation_unlink(&first->base);
-        if (code < 0) code = refuse(process, first, code);
-        if (code < 0) return code;
-    }
-    return PW_OK;
-}
-
-static int begin(pw_fi_process *process, pw_fi_operation *operation)
-{
-    if (operation->base.num_bytes == 0) {
-        operation->base.complete_ns = process->clock->now_ns;
-        return pw_fi_end_rma(process, operation);
-    }
-    const bool is_read = operation->base.kind == PW_FI_READ;
-    const pw_span span = {operation->base.address, operation->base.num_bytes};
-    int code = pw_node_acquire(process->node, span, is_read ? PW_ACCESS_WRITE : PW_ACCESS_READ,
-                               &operation->base.lease);
-    if (code < 0) return refuse(process, operation, code);
-    operation->base.has_lease = true;
-    const bool must_wait = !is_read && process->waiting_writes.head;
-    code = must_wait ? PW_ERR_FULL : start(process, operation);
-    if (code == PW_ERR_FULL && !is_read) {
-        pw_operation_append(&process->waiting_writes, &operation->base);
-        return PW_OK;
-    }
-    return code < 0 ? refuse(process, operation, code) : PW_OK;
-}
+#include "node/record/recorder.h"
 
 int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
 {
     int code = PW_OK;
-    if (operation->base.kind == PW_FI_READ && operation->num_parts > 1 && !operation->error)
+    if (operation->base.kind == PW_OPERATION_READ && operation->num_parts > 1 && !operation->error)
         pw_fi_scatter(operation->iov, operation->num_parts, operation->base.memory,
                       operation->base.num_bytes);
-    if (operation->has_remote_data && !operation->error)
+    if (operation->has_remote_data && !operation->error) {
+        pw_node_record_lost(process->node, "data that a write brings for the peer's queue");
         code = pw_fi_send_plain(process, operation->endpoint->number, operation->base.peer,
                                 operation->base.source, PW_FI_MESSAGE_DATA, NULL, 0,
                                 operation->base.complete_ns, operation->base.data);
+    }
     const int ended = pw_fi_end(process, operation);
     return code < 0 ? code : ended;
 }
@@ -97,7 +22,7 @@ int pw_fi_end_rma(pw_fi_process *process, pw_fi_operation *operation)
  * once. */
 static int give_buffer(pw_fi_operation *operation, const struct fi_msg_rma *wanted, uint64_t flags)
 {
-    const bool is_read = operation->base.kind == PW_FI_READ;
+    const bool is_read = operation->base.kind == PW_OPERATION_READ;
     const bool is_copied = flags & FI_INJECT && !is_read;
     operation->base.num_bytes = pw_fi_total_bytes(wanted->msg_iov, wanted->iov_count);
     if (wanted->iov_count == 1) operation->base.address = (uintptr_t)wanted->msg_iov[0].iov_base;
@@ -115,14 +40,14 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, uint64_t kind,
     pw_fi_process *process = endpoint->process;
     pw_fi_operation *operation =
         kind == FI_READ
-            ? pw_fi_new(endpoint, PW_FI_READ, &endpoint->read, flags, wanted->context)
-            : pw_fi_new(endpoint, PW_FI_WRITE, &endpoint->write, flags, wanted->context);
+            ? pw_fi_new(endpoint, PW_OPERATION_READ, &endpoint->read, flags, wanted->context)
+            : pw_fi_new(endpoint, PW_OPERATION_WRITE, &endpoint->write, flags, wanted->context);
     if (!operation) return PW_ERR_NOMEM;
     operation->flags = FI_RMA | kind;
     operation->base.peer = peer->node;
     operation->base.source = peer->endpoint;
-    operation->remote_address = wanted->rma_iov[0].addr;
-    operation->remote_key = wanted->rma_iov[0].key;
+    operation->base.remote_address = wanted->rma_iov[0].addr;
+    operation->base.remote_key = wanted->rma_iov[0].key;
     operation->has_remote_data = (flags & FI_REMOTE_CQ_DATA) != 0;
     operation->base.data = wanted->data;
     const int code = give_buffer(operation, wanted, flags);
@@ -131,7 +56,9 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, uint64_t kind,
         return code;
     }
     pw_fi_count_bytes(process, operation->base.num_bytes);
-    return begin(process, operation);
+    if (operation->base.num_bytes) return pw_messages_transfer(&process->messages, &operation->base);
+    operation->base.complete_ns = process->clock->now_ns;
+    return pw_fi_end_rma(process, operation);
 }
 
 /* kind: FI_READ or FI_WRITE. */

@@ -164,6 +164,7 @@ class Node:
 
     def started(self, event_id: int, peer: int) -> Handle:
         """Something was posted to the engine by others; done when its event has come."""
+        lib.pw_node_record_lost(self.c, b"a one-sided operation")
         made = ffi.new("pw_handle **")
         self.check(lib.pw_node_started(self.c, event_id, peer, made), f"transfer with rank {peer}")
         return Handle(self, made[0])
