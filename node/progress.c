@@ -308,7 +308,7 @@ static int turn(pw_node *node, bool waiting)
         if (node->clock.recorder)
             pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
         int ran = run(node, horizon_ns);
-        if (node->clock.recorder) pw_recorder_ran(node->clock.recorder);
+        if (node->clock.recorder) pw_recorder_brought(node->clock.recorder);
         moved = ran < 0 ? ran : moved | ran;
         if (moved) pw_idleness_tell_resting(&node->idleness);
         return moved;

@@ -62,6 +62,7 @@ int pw_node_acquire(pw_node *node, pw_span span, int access, pw_lease *out)
     node->context.now_ns = node->clock.now_ns;
     uint64_t num_swapped = pw_node_count_swapped(node);
     int code = node->strategy->acquire(node->strategy_self, span, access, out);
+    if (node->clock.recorder) pw_recorder_brought(node->clock.recorder);
     if (code < 0) return pw_node_fail_span(node, code, "acquire", span);
     pw_node_add_swapped(node, num_swapped, &out->cost);
     if (out->span.address != span.address || out->span.num_bytes != span.num_bytes)

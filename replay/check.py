@@ -74,7 +74,7 @@ def _check_rank(reader: Reader, rank: int, balance: Balance) -> Iterator[str]:
     for idx, operation in walk.pending.values():
         # What a probe has told of need not be taken; a library may keep receives of several.
         is_several = isinstance(operation, Receive) and operation.flags & MULTI
-        if not isinstance(operation, Found) and not is_several:
+        if not isinstance(operation, (Found, Part)) and not is_several:
             what = describe_operation(operation)
             yield f"rank {rank}: record {idx}: {what} is never waited for"
 

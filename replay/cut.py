@@ -14,6 +14,7 @@ from pagewire.native import lib
 from pagewire.replay.balance import Balance
 from pagewire.replay.check import count_message
 from pagewire.replay.records import (
+    KEY_NEW,
     Call,
     Deregister,
     End,
@@ -35,8 +36,8 @@ from pagewire.replay.records import (
     Unmap,
     number,
 )
-from pagewire.replay.trace import MATCHES, REGIONS, Reader, Writer
-from pagewire.replay.walk import ONE_SIDED, Walk, describe_operation
+from pagewire.replay.trace import KEYS, MATCHES, REGIONS, Reader, Writer
+from pagewire.replay.walk import ONE_SIDED, KnownKeys, Walk, describe_operation
 
 _PAGE_BYTES = int(lib.PW_PAGE_BYTES)
 _PRESENT = int(lib.PW_PAGE_PRESENT)
@@ -151,6 +152,9 @@ class _RankCut:
         self._reader, self.rank, self._part, self._reached = reader, rank, part, reached
         self._registrations: dict[int, int] = {}
         """New numbers of those in the part, by their old ones."""
+        self._known_keys = KnownKeys()
+        self.keys: list[int] = []
+        """Those that the part's KEYS tell."""
         self.meets: dict[bool, collections.Counter[tuple[int, int]]] = {
             False: collections.Counter(),
             True: collections.Counter(),
@@ -193,9 +197,19 @@ class _RankCut:
         numbers = self._registrations
         if isinstance(record, Register):
             numbers[walk.num_registrations - 1] = len(numbers)
+            self._tell_key(walk.key)
+        elif isinstance(record, (Put, Get)) and walk.key is not None:
+            key = self._known_keys.number(record.peer, walk.key)
+            if key == KEY_NEW:
+                self._tell_key(walk.key)
+            return dataclasses.replace(record, key=key)
         elif isinstance(record, Deregister) and record.registration in numbers:
             return Deregister(numbers[record.registration])
         return record
+
+    def _tell_key(self, key: int | None) -> None:
+        if key is not None:
+            self.keys.append(key)
 
     def _not_there(self, finder: _Finder) -> str:
         if isinstance(self._part, Calls):
@@ -224,9 +238,9 @@ class _RankCut:
         for address, num_bytes in self._reached:
             pages.reach(address, num_bytes)
         yield from pages.told()
-        self._registrations.clear()
-        for old, registered in walk.registered.items():
+        for old, (registered, key) in walk.registered.items():
             self._registrations[old] = len(self._registrations)
+            self._tell_key(key)
             yield registered
         for _ in walk.open if isinstance(first, Region) else ():
             yield Enter()
@@ -252,6 +266,8 @@ def cut(reader: Reader, part: Phase | Calls, out: str) -> None:
             for is_inside, counts in each.meets.items():
                 for (group, members), count in counts.items():
                     meets.setdefault((is_inside, group, members), []).append((rank, count))
+            for key in each.keys:
+                writer.add(rank, KEYS, number(key), 1)
             _copy_matches(reader, writer, rank, *each.matches)
             for region, base in reader.regions(rank).items():
                 writer.add(rank, REGIONS, number(region) + number(base), 1)

@@ -1,8 +1,12 @@
 """A rank's records one after the other, with what they refer to: operations, matches, calls."""
 
+import collections
 from collections.abc import Iterator
 
+from pagewire.native import lib
 from pagewire.replay.records import (
+    KEY_NEW,
+    KEY_NONE,
     MULTI,
     TAKEN,
     WAS_EAGER,
@@ -29,11 +33,33 @@ from pagewire.replay.records import (
     Told,
     TraceError,
 )
-from pagewire.replay.trace import MATCHES, Reader
+from pagewire.replay.trace import KEYS, MATCHES, Reader
+
+_KEY_KNOWN, _KEYS_KNOWN = int(lib.PW_KEY_KNOWN), int(lib.PW_KEYS_KNOWN)
 
 ONE_SIDED = (Put, Get, Atomic)
 OPERATIONS = (Send, Receive, Found, Take, Part, *ONE_SIDED)
 """What begins one."""
+
+
+class KnownKeys:
+    """Keys of peers' memory that a rank has named, of which PUT and GET say which (PW_KEY_*)."""
+
+    def __init__(self) -> None:
+        self._known: collections.deque[tuple[int, int]] = collections.deque(maxlen=_KEYS_KNOWN)
+
+    def find(self, number: int) -> int | None:
+        """None: no such key was told."""
+        ago = number - _KEY_KNOWN
+        return self._known[-1 - ago][1] if 0 <= ago < len(self._known) else None
+
+    def number(self, peer: int, key: int) -> int:
+        """How a record says it; KEY_NEW: and it is known from now on."""
+        for ago, known in enumerate(reversed(self._known)):
+            if known == (peer, key):
+                return _KEY_KNOWN + ago
+        self._known.append((peer, key))
+        return KEY_NEW
 
 
 class Walk:
@@ -42,7 +68,8 @@ class Walk:
     Behind each record: `pending`, the operations under way by their number; `meant`, the one that
     the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
     takes, None where nobody knows; `matched`: False when it is from any source and took none;
-    `names`, the calls and `phases` that are `open`, and what is `registered`, by its number. What cannot be is told in `wrong`, a
+    `names`, the calls and `phases` that are `open`, and what is `registered`, by its number, with
+    its key; `key` of what a REGISTER, PUT or GET is about, None where the trace says none. What cannot be is told in `wrong`, a
     sentence each.
     """
 
@@ -54,7 +81,8 @@ class Walk:
         self.matched = True
         self.names: dict[int, str] = {}
         self.phases: list[str] = []
-        self.registered: dict[int, Register] = {}
+        self.registered: dict[int, tuple[Register, int | None]] = {}
+        self.key: int | None = None
         self.num_registrations = 0
         self.num_operations = 0
         self.num_calls = 0
@@ -65,6 +93,8 @@ class Walk:
         self.wrong: list[str] = []
         self._reader = reader
         self._matches = reader.numbers(rank, MATCHES)
+        self._keys = reader.numbers(rank, KEYS)
+        self._known_keys = KnownKeys()
         self._origins: dict[int, tuple[tuple[int, int] | None, bool]] = {}
         """Of receives under way."""
 
@@ -103,7 +133,8 @@ class Walk:
             else:
                 self._say(idx, record, "ends no phase")
         elif isinstance(record, Register):
-            self.registered[self.num_registrations] = record
+            self.key = next(self._keys, None)
+            self.registered[self.num_registrations] = record, self.key
             self.num_registrations += 1
         elif isinstance(record, Deregister):
             if self.registered.pop(record.registration, None) is None:
@@ -138,6 +169,8 @@ class Walk:
         elif isinstance(record, (Part, *ONE_SIDED)):
             self._check_peer(idx, record, record.peer)
             self.pending[number] = idx, record
+            if isinstance(record, (Put, Get)):
+                self._find_key(idx, record)
         else:  # a TAKE is waited for as a receive is
             self.pending[number] = idx, record
 
@@ -152,6 +185,16 @@ class Walk:
         if peer:
             self.origin = peer - 1, source
             self._check_peer(idx, record, peer - 1)
+
+    def _find_key(self, idx: int, record: Put | Get) -> None:
+        self.key = None
+        if record.key == KEY_NEW:
+            self.key = next(self._keys, None)
+            self._known_keys.number(record.peer, self.key or 0)
+        elif record.key != KEY_NONE:
+            self.key = self._known_keys.find(record.key)
+            if self.key is None:
+                self._say(idx, record, f"names key {record.key}, which was not told")
 
     def _finish(self, idx: int, record: Done | Told | Cancel) -> None:
         number = self._refer(idx, record, record.operation)

@@ -1,10 +1,7 @@
 #include "node/record/believed_pages.h"
-#include "native/array.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define COMING 255 /* beside PW_PAGE_* */
-#define FIRST_CAPACITY 64u
 
 typedef struct {
     pw_leaf leaf;
@@ -14,8 +11,6 @@ typedef struct {
 void pw_believed_finish(pw_believed_pages *pages)
 {
     pw_page_leaves_clear(&pages->leaves);
-    free(pages->coming);
-    *pages = (pw_believed_pages){.coming = NULL};
 }
 
 /* The states from a page on, to the leaf's end. */
@@ -113,11 +108,7 @@ int pw_believed_use(pw_believed_pages *pages, pw_page_range range)
                 known[i] = COMING;
                 is_absent = true;
             }
-        if (!is_absent) continue;
-        if (PW_ARRAY_MAKE_ROOM(pages->coming, pages->num_coming, pages->coming_capacity,
-                               FIRST_CAPACITY) < 0)
-            return PW_ERR_NOMEM;
-        pages->coming[pages->num_coming++] = part;
+        if (is_absent && pages->num_coming < PW_COMING_MAX) pages->coming[pages->num_coming++] = part;
     }
     return PW_OK;
 }

@@ -7,6 +7,8 @@
 #include "native/memory.h"
 #include "native/page_leaves.h"
 
+#define PW_COMING_MAX 64
+
 typedef struct {
     uint64_t first_page, num_pages;
 } pw_page_range;
@@ -14,8 +16,8 @@ typedef struct {
 /* Zeroed: all are absent. */
 typedef struct {
     pw_page_leaves leaves;
-    pw_page_range *coming;
-    uint32_t num_coming, coming_capacity;
+    pw_page_range coming[PW_COMING_MAX]; /* each of one leaf */
+    uint32_t num_coming;
 } pw_believed_pages;
 
 /* So many pages are in a state that was not believed. */
@@ -29,10 +31,11 @@ int pw_believed_look(pw_believed_pages *pages, pw_memory *memory, pw_page_range 
 int pw_believed_set(pw_believed_pages *pages, pw_page_range range, uint8_t state);
 /* The program gave them back. */
 void pw_believed_unmap(pw_believed_pages *pages, pw_page_range range);
-/* The NI uses them: those that are absent are coming. PW_ERR_NOMEM. */
+/* The NI uses them: those that are absent are coming. At most PW_COMING_MAX leaves are looked at by
+ * `settle`: of more it is known when they have landed. PW_ERR_NOMEM. */
 int pw_believed_use(pw_believed_pages *pages, pw_page_range range);
-/* Which of those that are coming are there? Behind a run of the NI it has brought them (tell NULL),
- * before it the program has touched them, which is told. */
+/* Which of those that are coming are there? Behind a run of the NI or of a strategy they have brought
+ * them (tell NULL), before it the program has touched them, which is told. */
 void pw_believed_settle(pw_believed_pages *pages, pw_memory *memory, pw_page_news *tell,
                         void *context);
 #endif

@@ -453,12 +453,32 @@ static pw_page_range pages_of(pw_span span)
                            pw_page_of(span.address + span.num_bytes - 1) + 1 - first_page};
 }
 
-void pw_recorder_uses(pw_recorder *recorder, pw_span span)
+static void look(pw_recorder *recorder, pw_span span)
 {
     if (recorder->error) return;
     if (pw_believed_look(&recorder->pages, recorder->memory, pages_of(span), put_news, recorder) <
         0)
         recorder->error = ENOMEM;
+}
+
+/* What has come since the NI ran last, the program has touched. Within a turn it is the NI's. */
+static void tell_touched(pw_recorder *recorder)
+{
+    if (!recorder->num_sources)
+        pw_believed_settle(&recorder->pages, recorder->memory, put_news, recorder);
+}
+
+void pw_recorder_uses(pw_recorder *recorder, pw_span span)
+{
+    tell_touched(recorder);
+    look(recorder, span);
+    if (recorder->error) return;
+    if (pw_believed_use(&recorder->pages, pages_of(span)) < 0) recorder->error = ENOMEM;
+}
+
+void pw_recorder_brought(pw_recorder *recorder)
+{
+    pw_believed_settle(&recorder->pages, recorder->memory, NULL, NULL);
 }
 
 void pw_recorder_unmapped(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
@@ -632,6 +652,7 @@ uint32_t pw_recorder_registered(pw_recorder *recorder, pw_span span, uint64_t ke
         recorder->error = ENOMEM;
         return 0;
     }
+    if (!is_all && span.num_bytes) look(recorder, span);
     stream *out = put_certain(recorder, PW_OP_REGISTER);
     put(out, is_all ? 0 : span.num_bytes);
     put_address(recorder, out, is_all ? (pw_span){0} : span);
@@ -662,20 +683,13 @@ static bool is_registered(const pw_recorder *recorder, pw_span span)
     return false;
 }
 
-/* The NI is about to use these bytes, and brings in what is absent. */
-static void use(pw_recorder *recorder, pw_span span)
-{
-    pw_recorder_uses(recorder, span);
-    if (recorder->error) return;
-    if (pw_believed_use(&recorder->pages, pages_of(span)) < 0) recorder->error = ENOMEM;
-}
-
 void pw_recorder_transfer(pw_recorder *recorder, pw_operation *transfer)
 {
     const pw_span span = {transfer->address, transfer->num_bytes};
     const pw_span remote = {transfer->remote_address, transfer->num_bytes};
-    use(recorder, span);
-    if (transfer->peer == recorder->rank && is_registered(recorder, remote)) use(recorder, remote);
+    pw_recorder_uses(recorder, span);
+    if (transfer->peer == recorder->rank && is_registered(recorder, remote))
+        pw_recorder_uses(recorder, remote);
     stream *out =
         put_certain(recorder, transfer->kind == PW_OPERATION_READ ? PW_OP_GET : PW_OP_PUT);
     put(out, transfer->peer);
@@ -721,7 +735,7 @@ static void look_at_frames(pw_recorder *recorder, const uint8_t *data, uint32_t 
             header->frame_bytes > num_bytes || header->frame_bytes % 8)
             return;
         const pw_span span = span_of(header);
-        if (span.num_bytes && is_registered(recorder, span)) use(recorder, span);
+        if (span.num_bytes && is_registered(recorder, span)) pw_recorder_uses(recorder, span);
         data += header->frame_bytes;
         num_bytes -= header->frame_bytes;
     }
@@ -740,7 +754,7 @@ static void begin_turn(pw_recorder *recorder, bool is_waiting)
 {
     if (recorder->num_sources) return;
     if (is_waiting) put_call(recorder); /* else it may be a test in vain, which leaves no record */
-    pw_believed_settle(&recorder->pages, recorder->memory, put_news, recorder);
+    tell_touched(recorder);
 }
 
 void pw_recorder_received(pw_recorder *recorder, const pw_wire_burst *burst, bool is_waiting)
@@ -766,11 +780,6 @@ void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns)
     put_turn(recorder, is_waiting ? PW_TURN_WAITS : PW_TURN_COMPUTES);
     if (!is_waiting) put_turn(recorder, (uint64_t)now_ns);
     end_record(recorder->turns);
-}
-
-void pw_recorder_ran(pw_recorder *recorder)
-{
-    pw_believed_settle(&recorder->pages, recorder->memory, NULL, NULL);
 }
 
 /* ---- the rest */

@@ -91,13 +91,13 @@ void pw_recorder_atomic(pw_recorder *recorder, pw_operation *atomic, uint32_t re
 void pw_recorder_received(pw_recorder *recorder, const pw_wire_burst *burst, bool is_waiting);
 /* The engine runs with it: up to now_ns, or while the CPU waits. */
 void pw_recorder_turns(pw_recorder *recorder, bool is_waiting, int64_t now_ns);
-/* It has: what it brought in is there. */
-void pw_recorder_ran(pw_recorder *recorder);
 
 /* ---- memory */
 
 /* The NI is about to use these bytes: in what state has the program left their pages? */
 void pw_recorder_uses(pw_recorder *recorder, pw_span span);
+/* The NI has run, or the strategy has prepared a buffer: what came meanwhile, they have brought. */
+void pw_recorder_brought(pw_recorder *recorder);
 /* The program gave pages back. */
 void pw_recorder_unmapped(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages);
 void pw_recorder_forked(pw_recorder *recorder);

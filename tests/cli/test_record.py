@@ -5,7 +5,7 @@ import re
 
 import pytest
 from cli_runs import command, ran
-from native_programs import needs_provider
+from native_programs import needs_mpicc, needs_provider, programs
 
 from pagewire.replay import records
 from pagewire.replay.trace import Reader
@@ -141,6 +141,32 @@ def test_replay_has_every_recorded_time(app, transport, num_ranks, memory, tmp_p
     ran("record", "-n", str(num_ranks), "-o", str(path), *words, app)
     said = ran("replay", str(path), "--verify").stdout
     assert re.match(rf"verified: all [\d,]+ recorded times of {num_ranks} ranks\n", said)
+
+
+@needs_mpicc
+@needs_provider
+@pytest.mark.parametrize(
+    ("num_ranks", "memory", "program"),
+    [
+        (2, "part", "one_sided_locks"),
+        (2, "pretouch", "one_sided_dynamic"),
+        (2, "odp", "one_sided_locks"),
+        (3, "part", "atomics_native"),  # long ones are received by active messages
+        (4, "part", "one_sided_fence"),
+        (4, "pin", "one_sided_pscw"),
+    ],
+)
+def test_replay_has_every_time_of_windows(num_ranks, memory, program, tmp_path):
+    path = tmp_path / "windows.pwt"
+    words = ["--memory", memory, "--", programs(), program]
+    ran("record", "-n", str(num_ranks), "-o", str(path), *words)
+    with Reader(str(path)) as reader:
+        found = [type(each) for rank in range(num_ranks) for each in reader.records(rank)]
+    assert records.Lost not in found
+    wanted = {records.Register, records.Deregister, records.Put, records.Get, records.Atomic}
+    assert len(wanted & set(found)) > 2
+    assert ran("trace", "check", str(path)).returncode == 0
+    assert re.match(r"verified: all ", ran("replay", str(path), "--verify").stdout)
 
 
 @pytest.mark.parametrize("transport", [FACADE, FABRIC])

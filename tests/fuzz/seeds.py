@@ -144,7 +144,7 @@ def _program(how: int, *ranks: Sequence[records.Record]) -> bytes:
     content = bytes([how])
     for each in ranks:
         made = b"".join(map(records.encode, [records.Name(0, "Call"), *each]))
-        content += struct.pack("<H", len(made)) + made + bytes([2, 1, 0, 0, 0, 0, 0])
+        content += struct.pack("<H", len(made)) + made + bytes([2, 1, 0, 0, 0, 0, 0, 0])
     return content
 
 
@@ -175,7 +175,17 @@ def _trace() -> dict[str, bytes]:
         [enter, short, short, leave, end],
         [enter, several, *part, records.Cancel(1), leave, end],
     )
+    shared = records.Register(50_000, 1, 0)
+    others = [
+        records.Put(0, 50_000, 0, 0, 1, 0), records.Get(0, 50_000, 0, 0, 1, 0, 2),
+        records.Atomic(0, 8, 1, 8, 48, 24), records.Done(0), records.Done(1), records.Done(2),
+    ]  # fmt: skip
+    for how in range(8):
+        cases[f"one-sided-{how}"] = _program(
+            how, [enter, shared, meet, meet, leave, records.Deregister(0), end],
+            [enter, meet, *others, meet, leave, end],
+        )  # fmt: skip
     verified = bytearray(cases["message-0"])
     verified[0] = 16
-    cases["turns"] = bytes(verified[:-1]) + bytes([6, 2, 3, 1, 1, 0, 200, 1])
+    cases["turns"] = bytes(verified[:-2]) + bytes([6, 2, 3, 1, 1, 0, 200, 1, 0])
     return cases

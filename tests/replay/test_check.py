@@ -9,18 +9,23 @@ from pagewire.replay.records import (
     MULTI,
     TAKEN,
     WAS_EAGER,
+    Atomic,
     Call,
     Cancel,
     Compute,
+    Deregister,
     Done,
     Enter,
     Found,
+    Get,
     Leave,
     Left,
     Meet,
     Name,
     Pages,
     Part,
+    Put,
+    Register,
     Take,
     Told,
 )
@@ -69,6 +74,14 @@ def found_in(path):
         ),
         ([[Meet(0, 2)], [Meet(0, 2)]], {}),
         ([[receive(None, flags=MULTI)]], {}),
+        (
+            [
+                [Put(1, 8, 0, 0, 1, 0), Get(1, 8, 0, 0, 1, 0, 2), Atomic(1, 8, 1, 0, 48, 24),
+                 Done(0), Done(1), Done(2)],
+                [Register(8, 0, 0), Deregister(0)],
+            ],
+            {},
+        ),
     ],
 )  # fmt: skip
 def test_nothing_is_said_of_a_trace_that_is_well(tmp_path, ranks, more):
@@ -150,6 +163,23 @@ def test_nothing_is_said_of_a_trace_that_is_well(tmp_path, ranks, more):
                 "rank 0: record 5: MEET is of 3 ranks, and the trace has 1",
                 "rank 0: record 6: MEET is of 0 ranks, and the trace has 1",
             ],
+        ),
+        (
+            [[Put(1, 0, 0, 0, 0, 0), Get(0, 8, 0, 0, 0, 0, 2), Done(0), Register(8, 0, 0, 8),
+              Deregister(1)]],
+            {},
+            [
+                "rank 0: record 0: PUT has peer 1, and the trace 1 ranks",
+                "rank 0: record 0: PUT is of 0 bytes; allowed is 1 to 4294967295",
+                "rank 0: record 3: REGISTER has flags 0x8, which this version does not know",
+                "rank 0: record 4: DEREGISTER names registration 1: there is none",
+                "rank 0: record 0: PUT with rank 1 (0 bytes) is never waited for",
+            ],
+        ),
+        (
+            [[Get(0, 8, 0, 0, 0, 0, 2), Done(0)]],
+            {},
+            ["rank 0: record 0: GET names key 2, which was not told"],
         ),
         (
             [[receive(None, flags=16), Done(0), send(0), Done(0)]],

@@ -11,23 +11,28 @@ from pagewire.replay.check import check
 from pagewire.replay.cut import Calls, Phase, cut
 from pagewire.replay.records import (
     HAS_DATA,
+    Atomic,
     Call,
     Compute,
+    Deregister,
     Done,
     End,
     Enter,
+    Get,
     Leave,
     Left,
     Meet,
     Name,
     Pages,
+    Put,
     Region,
+    Register,
     Send,
     TraceError,
     Unmap,
     number,
 )
-from pagewire.replay.trace import REGIONS, TURNS, Reader, Writer
+from pagewire.replay.trace import KEYS, REGIONS, TURNS, Reader, Writer
 
 PRESENT, ABSENT = int(lib.PW_PAGE_PRESENT), int(lib.PW_PAGE_ABSENT)
 
@@ -104,6 +109,57 @@ def test_calls_are_cut_out_with_the_phases_around_them(tmp_path):
         Name(0, "MPI_Wait"), Region("step"), Pages(0, 0, 16, PRESENT),
         *call(receive(0), Done(0)), Left(), End(),
     ]  # fmt: skip
+
+
+def one_sided(tmp_path):
+    """Rank 0's region 1 is rank 1's region 0: a page behind it."""
+    ranks = [
+        [Name(0, "MPI_Put"), Put(1, 8192, 0, 0, 1, 0, 1), Done(0), Region("step"),
+         *call(Get(1, 8, 0, 0, 1, 8, 2), Atomic(1, 8, 1, 0, 48, 24), Done(1), Done(0)), Left()],
+        [Name(0, "MPI_Put"), Register(9, 0, 0), Deregister(0), Register(99, 0, 4096),
+         Region("step"), *call(Register(5, 0, 0), Deregister(1), Deregister(2)), Left()],
+    ]  # fmt: skip
+    path = write_trace(tmp_path / "a.pwt", ranks, regions=[[0, 1 << 30, 1, (5 << 40) + 4096],
+                                                           [0, 5 << 40]])  # fmt: skip
+    with Reader(path) as reader, Writer(str(tmp_path / "c.pwt"), 2, {}) as writer:
+        for rank, keys in enumerate([[71], [70, 71, 72]]):
+            writer.write(rank, reader.records(rank))
+            for region, base in reader.regions(rank).items():
+                writer.add(rank, REGIONS, number(region) + number(base), 1)
+            for key in keys:
+                writer.add(rank, KEYS, number(key), 1)
+            writer.end_rank(rank)
+    return str(tmp_path / "c.pwt")
+
+
+def test_what_is_registered_before_the_part_is_registered_anew(tmp_path):
+    """And what peers have written is present."""
+    with Reader(one_sided(tmp_path)) as reader:
+        cut(reader, Phase("step"), str(tmp_path / "b.pwt"))
+    origin, owner = parts_of(str(tmp_path / "b.pwt"))
+    assert origin[2] == Region("step")
+    assert origin[4:6] == [Get(1, 8, 0, 0, 1, 8, 1), Atomic(1, 8, 1, 0, 48, 24)]
+    assert owner[1:3] == [Pages(0, 1, 2, PRESENT), Register(99, 0, 4096)]
+    assert owner[3:] == [
+        Region("step"), *call(Register(5, 0, 0), Deregister(0), Deregister(1)), Left(), End(),
+    ]  # fmt: skip
+    with Reader(str(tmp_path / "b.pwt")) as reader:
+        assert [list(reader.numbers(rank, KEYS)) for rank in range(2)] == [[71], [71, 72]]
+
+
+def test_a_put_that_is_under_way_crosses_the_end(tmp_path):
+    ranks = [[Put(0, 8, 0, 0, 0, 0), *step(send(0), 1), Done(1)]]
+    with pytest.raises(TraceError, match=r"PUT with rank 0 \(8 bytes\) of record 0 is under way"):
+        make(tmp_path, ranks, Phase("step"))
+
+
+def test_addresses_of_peers_are_hidden_with_theirs(tmp_path):
+    with Reader(one_sided(tmp_path)) as reader:
+        anonymise(reader, str(tmp_path / "b.pwt"))
+    with Reader(str(tmp_path / "b.pwt")) as reader:
+        assert reader.regions(1) == {0: 1 << 40}
+        assert reader.regions(0) == {0: 1 << 40, 1: (1 << 40) + 4096}
+        assert list(reader.numbers(0, KEYS)) == [71]
 
 
 def test_matches_are_those_of_the_part(tmp_path):

@@ -8,6 +8,7 @@ from programs import (
     ABSENT,
     BLOCK_BYTES,
     CONTEXT,
+    KEYS,
     MATCHES,
     OPS,
     PRESENT,
@@ -351,6 +352,107 @@ def test_classes_in_python_are_asked():
         pair(*exchange(), "run.memory=part", f"run.policy={__name__}:Broken")
 
 
+# -- one-sided: rank 1's region 1 is the memory, rank 0 uses it from its region 0
+
+WINDOW = r.Register(LONG, 1, 0)
+BARRIER = r.Meet(1, 2)
+PUT_POSTED = 6 * COSTS.core_register_write_ns
+"""Five words of the descriptor, and the one that starts it."""
+
+
+def one_sided(*operations, window=(present(1, LONG),), target=(WINDOW,), assignments=()):
+    """Clocks of both."""
+    origin = [present(0, LONG), *call(2, BARRIER, *operations, BARRIER)]
+    owner = [*window, *call(2, *target, BARRIER, BARRIER)]
+    return pair(origin, owner, *assignments)
+
+
+def test_a_put_is_over_when_the_peer_has_it_and_the_peer_takes_no_part():
+    put = r.Put(1, LONG, 0, 0, 1, 0)
+    posted = one_sided(put)
+    assert posted == [CALL + PUT_POSTED] * 2  # nobody has waited
+    resident, faulting = one_sided(put, r.Done(0))[0], one_sided(put, r.Done(0), window=())[0]
+    assert CALL + PUT_POSTED + LONG // 10 < resident < faulting
+
+
+def test_a_get_reads_the_peers_memory_into_pages_that_fault():
+    get, into = r.Get(1, LONG, 0, 0, 1, 0), r.Get(1, LONG, 2, 0, 1, 0)
+    resident, fresh = one_sided(get, r.Done(0))[0], one_sided(into, r.Done(0))[0]
+    absent = one_sided(get, r.Done(0), window=())[0]
+    assert resident < fresh and resident < absent
+
+
+def test_a_put_brings_pages_in_for_the_next_one():
+    put = r.Put(1, LONG, 0, 0, 1, 0)
+    for_second = [
+        one_sided(put, r.Done(0), put, r.Done(0), window=window)[0]
+        - one_sided(put, r.Done(0), window=window)[0]
+        for window in ((), (present(1, LONG),))
+    ]
+    assert for_second[0] == for_second[1]
+
+
+def test_an_atomic_operation_takes_its_messages_and_brings_its_page():
+    """Each message is of as many packets as its bytes and one need."""
+    atomic = r.Atomic(1, 8, 1, 0, 48, 24)
+    packets = [1 + -(-each // COSTS.packetizer_payload_bytes) for each in (48, 24)]
+    empty = arrival_ns() - CALL - POSTED  # on the wire
+    far = (
+        one_sided(atomic, r.Done(0), window=())[0]
+        - CALL - POLL - sum(packets) * TAKEN
+    )  # fmt: skip
+    posted = [each * POSTED for each in packets]
+    assert far > 2 * empty + sum(posted)
+    assert far == one_sided(atomic, r.Done(0))[0] - CALL - POLL - sum(packets) * TAKEN
+    put = r.Put(1, 8, 0, 0, 1, 0)
+    after = one_sided(atomic, r.Done(0), put, r.Done(0), window=())[0]
+    assert after == one_sided(atomic, r.Done(0), put, r.Done(0))[0]  # the page is there
+
+
+def test_writes_wait_for_a_channel_of_the_32():
+    puts = [r.Put(1, BLOCK_BYTES, 0, 0, 1, 0) for _ in range(33)]
+    dones = [r.Done(32 - idx) for idx in range(33)]
+    until_posted = call(2, *puts[:32], r.Read()), call(2, *puts, r.Read())
+    times = [
+        pair(each, [present(1, LONG), *call(2)])[0] - CALL - READ for each in until_posted
+    ]
+    assert times[0] == 32 * PUT_POSTED
+    assert times[1] == 33 * PUT_POSTED  # the last one when the CPU waits, at the end
+    assert one_sided(*puts, *dones)[0] > CALL + times[1]
+
+
+def test_memory_is_used_by_the_key_that_it_had():
+    """Registered twice, and the later one is gone before the reads of the earlier come."""
+    gets = [r.Get(1, 8, 0, 0, 1, 0), r.Done(0), r.Get(1, 8, 0, 0, 1, 0, 2), r.Done(0)]
+    target = [WINDOW, WINDOW, r.Deregister(1)]
+    trace = HandMade(
+        [*NAMES, *call(2, BARRIER, *gets), r.End()],
+        [*NAMES, present(1, LONG), *call(2, *target, BARRIER), r.End()],
+    )
+    trace.add(1, KEYS, 77, 78)
+    trace.add(0, KEYS, 77)
+    run(trace)
+    trace.chunks[0, KEYS] = []
+    trace.add(0, KEYS, 78)
+    with pytest.raises(ReplayError, match="a get of 8 bytes with rank 1 has failed"):
+        run(trace)
+
+
+@pytest.mark.parametrize(
+    ("operation", "target"),
+    [
+        (r.Put(1, 8, 0, 0, 1, 0), []),
+        (r.Put(1, 8, 0, 0, 1, 0), [r.Register(LONG, 1, 0, r.REGISTER_READ)]),
+        (r.Get(1, 8, 0, 0, 1, 0), [r.Register(LONG, 1, 0, r.REGISTER_WRITE)]),
+        (r.Get(1, 8, 0, 0, 1, LONG), [WINDOW]),
+        (r.Get(1, 8, 0, 0, 1, 0), [WINDOW, r.Deregister(0)]),
+    ],
+)
+def test_memory_that_is_not_registered_so_is_refused(operation, target):
+    with pytest.raises(ReplayError, match="8 bytes with rank 1 has failed"):
+        one_sided(operation, r.Done(0), target=target, assignments=["ni.write_keys=needed"])
+
+
 # -- what makes no sense
 
 
@@ -375,6 +477,13 @@ def test_classes_in_python_are_asked():
         ([receive(0, 0), r.Take(0, 0, 0, 0)], "that no probe has taken"),
         ([r.Region("a\nb")], "the name of a phase"),
         ([r.Enter()] * 1025, "1025 calls within calls"),
+        ([r.Deregister(0)], "registration 0: there is none"),
+        ([r.Put(1, 8, 0, 0, 0, 0)], "rank 1, source 0: there are ranks 0 to 0"),
+        ([r.Put(0, 0, 0, 0, 0, 0)], "0 bytes of a peer's memory: allowed is 1 to"),
+        ([r.Get(0, 2**32, 0, 0, 0, 0)], "4294967296 bytes of a peer's memory"),
+        ([r.Put(0, 8, 0, 0, 2**30, 0)], "without a base address they go to 4194303"),
+        ([r.Put(0, 8, 0, 0, 0, 0, 2)], "the key 0 before the latest: 0 were told"),
+        ([r.Atomic(0, 8, 0, 0, 2**20, 8)], "an atomic of 8 bytes, 1048576 and 8 in its messages"),
     ],
 )
 def test_records_that_make_no_sense(records, reason):
@@ -394,7 +503,7 @@ def raw(*chunks):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x7f", "opcode 127, this version knows 0 to 24"),
+        (b"\x7f", "opcode 127, this version knows 0 to 29"),
         (b"\x01\x80", "its chunk ends within a number"),
         (b"\x01" + b"\xff" * 10, "a number of more than 64 bits"),
         (b"\x02\x00\x05ab", "its chunk ends within a text"),

@@ -64,6 +64,11 @@ def test_texts_are_those_of_the_header():
         (records.Receive(4, 0, 0, 0, 1, 0, 0, 2, 128), b"\x07\5\0\0\0\x01\0\0\2\x80\1"),
         (records.Pass(-3), b"\x0d\x05"),
         (records.Pages(0, -2, 3, 1), b"\x12\x00\x03\x03\x01"),
+        (records.Register(128, 1, -1, 3), b"\x19\x80\x01\x01\x01\x03"),
+        (records.Deregister(2), b"\x1a\x02"),
+        (records.Put(1, 8, 0, -1, 2, 1, 0), b"\x1b\x01\x08\0\x01\x02\x02\0"),
+        (records.Get(1, 8, 0, -1, 2, 1, 2), b"\x1c\x01\x08\0\x01\x02\x02\x02"),
+        (records.Atomic(1, 8, 2, -1, 48, 24), b"\x1d\x01\x08\x02\x01\x30\x18"),
     ],
 )
 def test_records_have_the_bytes_of_the_format(record, expected):
@@ -87,7 +92,7 @@ def test_any_bytes_are_records_or_an_error(data):
 @pytest.mark.parametrize(
     "data, text",
     [
-        (b"\x05\x19", "byte 1: 25 is no opcode"),
+        (b"\x05\x1e", "byte 1: 30 is no opcode"),
         (b"\x05\x06\x01", "byte 1: Send is cut off"),
         (b"\x02\x01\x05ab", "byte 0: Name is cut off"),
         (b"\x02\x01\x01\xff", "byte 0: Name has no text in UTF-8"),
