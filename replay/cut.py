@@ -3,7 +3,8 @@
 A part must be whole: no message, operation or meeting may cross its ends, on any rank; else it is
 refused with the reason. It begins with the pages as everything before it has left them: what the
 program told of, the buffers of earlier messages, and the memory that peers have written or read,
-which are present then. Registered memory is registered anew. The virtual times of the whole run, and when its host let a node work, are of another beginning, and are left out.
+which are present then. Registered memory is registered anew. The virtual times of the whole run,
+and when its host let a node work, are of another beginning, and are left out.
 """
 
 import collections

@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     uint64_t number, address, num_bytes, key;
     uint64_t recorded_key; /* 0: the trace does not say */
-    uint32_t rights; /* PW_REMOTE_* */
+    uint32_t rights;       /* PW_REMOTE_* */
 } registration;
 
 struct pw_program {
@@ -288,8 +288,8 @@ static int serve_atomic(pw_program *program, const pw_arrival *arrival)
 {
     const pw_envelope *envelope = &arrival->envelope;
     const pw_message_header *asked = &arrival->header;
-    const int64_t landed_ns = pw_ni_message_land(pw_node_ni(program->node), arrival->frame, 0, 0,
-                                                 envelope->arrival_ns);
+    const int64_t landed_ns =
+        pw_ni_message_land(pw_node_ni(program->node), arrival->frame, 0, 0, envelope->arrival_ns);
     const int code = touch(program, envelope->address, asked->context);
     const pw_message_header header = {.data = asked->data};
     if (code < 0) return code;
@@ -786,8 +786,8 @@ static int post_transfer(pw_program *program, const pw_record *record)
     int code = address_of(program, record, &address);
     if (code == PW_OK && record->key) code = find_key(program, record->key, &wish.key);
     if (code == PW_OK)
-        code = new_one_sided(program, record, is_get ? PW_OPERATION_READ : PW_OPERATION_WRITE,
-                             &made);
+        code =
+            new_one_sided(program, record, is_get ? PW_OPERATION_READ : PW_OPERATION_WRITE, &made);
     if (code < 0) return code;
     made->address = address;
     made->capacity_bytes = record->bytes;
@@ -803,8 +803,9 @@ static int post_atomic(pw_program *program, const pw_record *record)
     const uint64_t limit = PW_MESSAGE_EAGER_MAX_BYTES;
     pw_operation *made;
     if (record->bytes > limit || record->request_bytes > limit || record->answer_bytes > limit)
-        return refuse(program, "an atomic of %llu bytes, %llu and %llu in its messages: allowed is "
-                               "up to %llu each",
+        return refuse(program,
+                      "an atomic of %llu bytes, %llu and %llu in its messages: allowed is "
+                      "up to %llu each",
                       (printed)record->bytes, (printed)record->request_bytes,
                       (printed)record->answer_bytes, (printed)limit);
     const int code = new_one_sided(program, record, PW_OPERATION_ATOMIC, &made);

@@ -15,8 +15,8 @@ from pagewire.replay.records import (
     Region,
     Send,
 )
-from pagewire.replay.walk import ONE_SIDED
 from pagewire.replay.trace import ALL_RANKS, OPS, REGIONS, Reader
+from pagewire.replay.walk import ONE_SIDED
 
 _PRESENT = (int(lib.PW_PAGE_PRESENT), int(lib.PW_PAGE_WRITE_PROTECTED))
 

@@ -69,8 +69,8 @@ class Walk:
     the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
     takes, None where nobody knows; `matched`: False when it is from any source and took none;
     `names`, the calls and `phases` that are `open`, and what is `registered`, by its number, with
-    its key; `key` of what a REGISTER, PUT or GET is about, None where the trace says none. What cannot be is told in `wrong`, a
-    sentence each.
+    its key; `key` of what a REGISTER, PUT or GET is about, None where the trace says none. What
+    cannot be is told in `wrong`, a sentence each.
     """
 
     def __init__(self, reader: Reader, rank: int) -> None:

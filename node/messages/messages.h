@@ -37,23 +37,23 @@ typedef struct {
 /* What is under way. From a pool, zeroed; a host may have members of its own behind it. */
 struct pw_operation {
     pw_operation *next, *previous;
-    pw_operation_list *list;     /* that it is in, NULL: none */
-    int64_t posted_ns;           /* from when on the CPU wanted a message */
-    int64_t complete_ns;         /* when done */
-    int64_t arrival_ns;          /* ARRIVED: of its envelope */
-    uint64_t address;            /* of the buffer */
+    pw_operation_list *list;             /* that it is in, NULL: none */
+    int64_t posted_ns;                   /* from when on the CPU wanted a message */
+    int64_t complete_ns;                 /* when done */
+    int64_t arrival_ns;                  /* ARRIVED: of its envelope */
+    uint64_t address;                    /* of the buffer */
     uint64_t remote_address, remote_key; /* one-sided: the peer's memory; key 0: none */
-    uint64_t capacity_bytes;     /* of the buffer */
-    uint64_t num_bytes;          /* that move: at most what the buffer holds */
-    uint64_t message_bytes;      /* of the message that was matched */
-    uint64_t context, tag, data; /* as in the header; receives: as asked, then as matched */
-    uint64_t ignore;             /* bits of the tag that a receive does not look at */
-    uint32_t peer;               /* node; of a receive PW_ANY_NODE: from whom ever */
-    uint32_t source;             /* as in the header */
-    int32_t error;               /* PW_OK or PW_ERR_* */
-    uint32_t frame_bytes;        /* of the message in `frame` */
-    uint8_t kind;                /* PW_OPERATION_* */
-    uint8_t done;                /* set last: another thread may read the rest then */
+    uint64_t capacity_bytes;             /* of the buffer */
+    uint64_t num_bytes;                  /* that move: at most what the buffer holds */
+    uint64_t message_bytes;              /* of the message that was matched */
+    uint64_t context, tag, data;         /* as in the header; receives: as asked, then as matched */
+    uint64_t ignore;                     /* bits of the tag that a receive does not look at */
+    uint32_t peer;                       /* node; of a receive PW_ANY_NODE: from whom ever */
+    uint32_t source;                     /* as in the header */
+    int32_t error;                       /* PW_OK or PW_ERR_* */
+    uint32_t frame_bytes;                /* of the message in `frame` */
+    uint8_t kind;                        /* PW_OPERATION_* */
+    uint8_t done;                        /* set last: another thread may read the rest then */
     uint8_t cancelled;
     uint8_t has_data;   /* the message brought `data` */
     uint8_t is_multi;   /* a receive that takes several messages */
@@ -169,14 +169,13 @@ int pw_messages_send_plain(pw_messages *messages, uint32_t peer, uint8_t kind, u
 
 /* One-sided: read num_bytes (> 0) from the peer's remote_address to `address`, or write them the
  * other way, as the operation's kind says; the peer's CPU takes no part. Writes begin in their
- * order, as far as the NI has channels. What is refused, an address that wraps, say, is over at once
- * with an error. */
+ * order, as far as the NI has channels. What is refused, an address that wraps, say, is over at
+ * once with an error. */
 int pw_messages_transfer(pw_messages *messages, pw_operation *transfer);
 /* An atomic operation, whose request goes off now; over by pw_messages_answered. The peer's NI does
  * it when the request has landed, and answers then. */
 int pw_messages_ask(pw_messages *messages, pw_operation *atomic, uint64_t address,
-                    uint32_t request_bytes, uint32_t answer_bytes,
-                    const pw_message_header *header);
+                    uint32_t request_bytes, uint32_t answer_bytes, const pw_message_header *header);
 /* An answer lands at `address`: its operation is over then. */
 void pw_messages_answered(pw_messages *messages, pw_operation *atomic, const pw_arrival *arrival,
                           uint64_t address, uint32_t capacity_bytes);

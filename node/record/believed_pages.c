@@ -8,10 +8,7 @@ typedef struct {
     uint8_t state[PW_LEAF_PAGES];
 } believed;
 
-void pw_believed_finish(pw_believed_pages *pages)
-{
-    pw_page_leaves_clear(&pages->leaves);
-}
+void pw_believed_finish(pw_believed_pages *pages) { pw_page_leaves_clear(&pages->leaves); }
 
 /* The states from a page on, to the leaf's end. */
 static uint8_t *states_of(pw_believed_pages *pages, uint64_t page)
@@ -108,7 +105,8 @@ int pw_believed_use(pw_believed_pages *pages, pw_page_range range)
                 known[i] = COMING;
                 is_absent = true;
             }
-        if (is_absent && pages->num_coming < PW_COMING_MAX) pages->coming[pages->num_coming++] = part;
+        if (is_absent && pages->num_coming < PW_COMING_MAX)
+            pages->coming[pages->num_coming++] = part;
     }
     return PW_OK;
 }
@@ -121,7 +119,8 @@ static bool is_coming(pw_believed_pages *pages, pw_memory *memory, pw_page_range
     bool any = false;
     if (!known || pw_memory_look(memory, part.first_page, part.num_pages, found) < 0) return false;
     for (uint64_t i = 0, end; i < part.num_pages; i = end) {
-        for (end = i; end < part.num_pages && known[end] == COMING && found[end] == PW_PAGE_PRESENT;)
+        for (end = i;
+             end < part.num_pages && known[end] == COMING && found[end] == PW_PAGE_PRESENT;)
             known[end++] = PW_PAGE_PRESENT;
         if (end > i && tell) tell(context, part.first_page + i, end - i, PW_PAGE_PRESENT);
         if (end == i) any |= known[end++] == COMING;

@@ -34,8 +34,8 @@ void pw_believed_unmap(pw_believed_pages *pages, pw_page_range range);
 /* The NI uses them: those that are absent are coming. At most PW_COMING_MAX leaves are looked at by
  * `settle`: of more it is known when they have landed. PW_ERR_NOMEM. */
 int pw_believed_use(pw_believed_pages *pages, pw_page_range range);
-/* Which of those that are coming are there? Behind a run of the NI or of a strategy they have brought
- * them (tell NULL), before it the program has touched them, which is told. */
+/* Which of those that are coming are there? Behind a run of the NI or of a strategy they have
+ * brought them (tell NULL), before it the program has touched them, which is told. */
 void pw_believed_settle(pw_believed_pages *pages, pw_memory *memory, pw_page_news *tell,
                         void *context);
 #endif

@@ -89,7 +89,7 @@
     25 /* bytes, region, +-offset, rights: peers may use this memory; registrations \
           are numbered from 0 on */
 #define PW_OP_DEREGISTER 26 /* number of a registration: no more */
-#define PW_OP_PUT                                                                              \
+#define PW_OP_PUT                                                                                \
     27 /* peer, bytes, region, +-offset, remote region, +-remote offset, key (PW_KEY_*): written \
           to the peer's memory. A remote region is numbered as this rank's own are, with a base  \
           too */

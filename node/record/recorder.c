@@ -390,8 +390,8 @@ static uint32_t region_of(pw_recorder *recorder, uint32_t node, uint64_t address
     while (place < recorder->num_regions && !is_of(&known[place], node, address)) place++;
     if (place == REGIONS_MAX) return 0; /* its offsets are long then */
     if (place == recorder->num_regions) {
-        if (PW_ARRAY_MAKE_ROOM(recorder->known, place, recorder->regions_capacity,
-                               FIRST_CAPACITY) < 0) {
+        if (PW_ARRAY_MAKE_ROOM(recorder->known, place, recorder->regions_capacity, FIRST_CAPACITY) <
+            0) {
             recorder->error = ENOMEM;
             return 0;
         }

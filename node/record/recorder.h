@@ -75,8 +75,7 @@ void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_ope
 
 /* Peers may use these bytes by a key; rights: PW_REGISTER_*. A number for the other call; 0: none.
  */
-uint32_t pw_recorder_registered(pw_recorder *recorder, pw_span span, uint64_t key,
-                                uint32_t rights);
+uint32_t pw_recorder_registered(pw_recorder *recorder, pw_span span, uint64_t key, uint32_t rights);
 void pw_recorder_deregistered(pw_recorder *recorder, uint32_t number);
 /* A read or write of a peer's memory, before the strategy has its buffer. */
 void pw_recorder_transfer(pw_recorder *recorder, pw_operation *transfer);

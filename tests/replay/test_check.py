@@ -165,8 +165,15 @@ def test_nothing_is_said_of_a_trace_that_is_well(tmp_path, ranks, more):
             ],
         ),
         (
-            [[Put(1, 0, 0, 0, 0, 0), Get(0, 8, 0, 0, 0, 0, 2), Done(0), Register(8, 0, 0, 8),
-              Deregister(1)]],
+            [
+                [
+                    Put(1, 0, 0, 0, 0, 0),
+                    Get(0, 8, 0, 0, 0, 0, 2),
+                    Done(0),
+                    Register(8, 0, 0, 8),
+                    Deregister(1),
+                ]
+            ],
             {},
             [
                 "rank 0: record 0: PUT has peer 1, and the trace 1 ranks",

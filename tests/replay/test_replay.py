@@ -355,12 +355,13 @@ def test_classes_in_python_are_asked():
 # -- one-sided: rank 1's region 1 is the memory, rank 0 uses it from its region 0
 
 WINDOW = r.Register(LONG, 1, 0)
+RESIDENT = (present(1, LONG),)
 BARRIER = r.Meet(1, 2)
 PUT_POSTED = 6 * COSTS.core_register_write_ns
 """Five words of the descriptor, and the one that starts it."""
 
 
-def one_sided(*operations, window=(present(1, LONG),), target=(WINDOW,), assignments=()):
+def one_sided(*operations, window=RESIDENT, target=(WINDOW,), assignments=()):
     """Clocks of both."""
     origin = [present(0, LONG), *call(2, BARRIER, *operations, BARRIER)]
     owner = [*window, *call(2, *target, BARRIER, BARRIER)]
@@ -387,7 +388,7 @@ def test_a_put_brings_pages_in_for_the_next_one():
     for_second = [
         one_sided(put, r.Done(0), put, r.Done(0), window=window)[0]
         - one_sided(put, r.Done(0), window=window)[0]
-        for window in ((), (present(1, LONG),))
+        for window in ((), RESIDENT)
     ]
     assert for_second[0] == for_second[1]
 
@@ -413,9 +414,7 @@ def test_writes_wait_for_a_channel_of_the_32():
     puts = [r.Put(1, BLOCK_BYTES, 0, 0, 1, 0) for _ in range(33)]
     dones = [r.Done(32 - idx) for idx in range(33)]
     until_posted = call(2, *puts[:32], r.Read()), call(2, *puts, r.Read())
-    times = [
-        pair(each, [present(1, LONG), *call(2)])[0] - CALL - READ for each in until_posted
-    ]
+    times = [pair(each, [present(1, LONG), *call(2)])[0] - CALL - READ for each in until_posted]
     assert times[0] == 32 * PUT_POSTED
     assert times[1] == 33 * PUT_POSTED  # the last one when the CPU waits, at the end
     assert one_sided(*puts, *dones)[0] > CALL + times[1]

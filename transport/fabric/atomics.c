@@ -82,9 +82,9 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, const atomic_c
     const size_t type_bytes = pw_atomic_type_bytes(operands->datatype);
     const bool is_read = operands->op == FI_ATOMIC_READ;
     const size_t count = num_values(wanted);
-    pw_fi_operation *operation =
-        pw_fi_new(endpoint, PW_OPERATION_ATOMIC, wanted->wants_old ? &endpoint->read : &endpoint->write,
-                  wanted->flags, operands->context);
+    pw_fi_operation *operation = pw_fi_new(endpoint, PW_OPERATION_ATOMIC,
+                                           wanted->wants_old ? &endpoint->read : &endpoint->write,
+                                           wanted->flags, operands->context);
     if (!operation) return PW_ERR_NOMEM;
     operation->flags = FI_ATOMIC | (wanted->wants_old ? FI_READ : FI_WRITE);
     operation->base.peer = peer->node;
@@ -313,8 +313,8 @@ static bool is_sound(const pw_fi_atomic_request *head, uint32_t payload_bytes)
 }
 
 /* FI_E*, and the old values. */
-static int execute(pw_fi_process *process, const pw_fi_atomic_request *head,
-                   const char *operands, char *old)
+static int execute(pw_fi_process *process, const pw_fi_atomic_request *head, const char *operands,
+                   char *old)
 {
     const enum fi_op operation = (enum fi_op)head->operation;
     const enum fi_datatype type = (enum fi_datatype)head->type;

@@ -113,9 +113,9 @@ struct pw_fi_operation {
     pw_fi_endpoint *endpoint;
     const pw_fi_sink *sink; /* NULL: nobody is told */
     void *context;
-    uint64_t flags;                      /* of the entry */
-    uint64_t id;                         /* of an atomic */
-    uint8_t wants_entry;                 /* also without an error */
+    uint64_t flags;      /* of the entry */
+    uint64_t id;         /* of an atomic */
+    uint8_t wants_entry; /* also without an error */
     uint8_t has_remote_data;
     uint8_t is_uncounted;    /* a look, a write's data: no message received */
     int32_t error;           /* FI_E*, positive */

@@ -56,7 +56,8 @@ static int post(pw_fi_endpoint *endpoint, const pw_fi_peer *peer, uint64_t kind,
         return code;
     }
     pw_fi_count_bytes(process, operation->base.num_bytes);
-    if (operation->base.num_bytes) return pw_messages_transfer(&process->messages, &operation->base);
+    if (operation->base.num_bytes)
+        return pw_messages_transfer(&process->messages, &operation->base);
     operation->base.complete_ns = process->clock->now_ns;
     return pw_fi_end_rma(process, operation);
 }
