@@ -251,10 +251,9 @@ class Deregister(Record):
 
 
 @dataclasses.dataclass(slots=True)
-class Put(Record):
+class _Transfer(Record):
     """A remote region is numbered as the rank's own ones are; key: PW_KEY_* (pwt_format.h)."""
 
-    op = int(lib.PW_OP_PUT)
     SIGNED = ("offset", "remote_offset")
     peer: int
     num_bytes: int
@@ -266,16 +265,13 @@ class Put(Record):
 
 
 @dataclasses.dataclass(slots=True)
-class Get(Record):
+class Put(_Transfer):
+    op = int(lib.PW_OP_PUT)
+
+
+@dataclasses.dataclass(slots=True)
+class Get(_Transfer):
     op = int(lib.PW_OP_GET)
-    SIGNED = ("offset", "remote_offset")
-    peer: int
-    num_bytes: int
-    region: int
-    offset: int
-    remote_region: int
-    remote_offset: int
-    key: int = KEY_NEW
 
 
 @dataclasses.dataclass(slots=True)
