@@ -19,9 +19,11 @@ from pagewire.replay.records import (
     encode,
     number,
 )
-from pagewire.replay.trace import MATCHES, OPS, REGIONS, Reader, Writer
+from pagewire.replay.trace import KEYS, MATCHES, OPS, REGIONS, Reader, Writer
+from pagewire.replay.walk import ONE_SIDED
 
 _CHUNK_BYTES = 32768
+_NUMBERS = (MATCHES, REGIONS, KEYS)
 MOST_RANKS = 1 << 20
 
 
@@ -43,7 +45,7 @@ class Made(abc.ABC):
 
     @abc.abstractmethod
     def numbers(self, rank: int, kind: int) -> Iterable[int]:
-        """Those of MATCHES or REGIONS."""
+        """Those of MATCHES, REGIONS or KEYS."""
 
     def stream(self, rank: int, kind: int) -> Iterator[bytes]:
         """Raw bytes of a rank's stream, chunk by chunk."""
@@ -61,7 +63,7 @@ class Made(abc.ABC):
         total = 0
         with Writer(path, self.num_ranks, self.meta()) as writer:
             for rank in range(self.num_ranks):
-                for kind in (OPS, MATCHES, REGIONS):
+                for kind in (OPS, *_NUMBERS):
                     for each in self._encoded(rank, kind):
                         writer.add(rank, kind, each, 1)
                         total += kind == OPS
@@ -71,7 +73,7 @@ class Made(abc.ABC):
     def _encoded(self, rank: int, kind: int) -> Iterator[bytes]:
         if kind == OPS:
             return map(encode, self.records(rank))
-        return map(number, self.numbers(rank, kind) if kind in (MATCHES, REGIONS) else ())
+        return map(number, self.numbers(rank, kind) if kind in _NUMBERS else ())
 
 
 class Copies(Made):
@@ -90,7 +92,7 @@ class Copies(Made):
         copy, own = divmod(rank, self._reader.num_ranks)
         first = rank - own
         for record in self._reader.records(own):
-            if isinstance(record, (Send, Receive, Found, Part)):
+            if isinstance(record, (Send, Receive, Found, Part, *ONE_SIDED)):
                 if record.peer is not None:
                     record.peer += first
             elif isinstance(record, Meet):

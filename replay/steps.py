@@ -10,6 +10,7 @@ from pagewire.replay.records import (
     Call,
     Cancel,
     Compute,
+    Deregister,
     Done,
     End,
     Found,
@@ -17,18 +18,19 @@ from pagewire.replay.records import (
     Part,
     Receive,
     Record,
+    Register,
     Send,
     Take,
     Told,
     TraceError,
 )
 from pagewire.replay.trace import Reader
-from pagewire.replay.walk import Walk
+from pagewire.replay.walk import ONE_SIDED, Walk
 
 Message = Send | Receive
 CallKind = tuple[str, str]
 """Phase, and name of the MPI call."""
-_REFUSED = (Found, Take, Part, Cancel)
+_REFUSED = (Found, Take, Part, Cancel, Register, Deregister, *ONE_SIDED)
 
 
 @dataclasses.dataclass(slots=True)
