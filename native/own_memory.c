@@ -11,23 +11,29 @@
 #define RANGE_BYTES ((size_t)64 << 20) /* reserved: what is not touched costs nothing */
 #define RANGE_BYTES_MIN ((size_t)4 << 20)
 #define NUM_RANGES 16
-#define SMALLEST_BITS 6
-#define NUM_SIZES 15 /* 64 B to PW_OWN_BYTES_MAX, each twice the one before */
 #define ALIGNMENT 16
+/* Sizes of blocks: multiples of ALIGNMENT, then from FINE_BYTES on four to each doubling, so that
+ * less than a fifth of a block is not used. */
+#define FINE_BITS 7
+#define FINE_BYTES ((size_t)1 << FINE_BITS)
+#define NUM_FINE (FINE_BYTES / ALIGNMENT + 1) /* the first is of 0 bytes: nobody has it */
+#define LARGEST_BITS 20
+#define NUM_SIZES (NUM_FINE + 4 * (LARGEST_BITS - FINE_BITS))
 
-/* In front of what the caller gets. */
+/* In front of what the caller gets. Blocks begin so that what is behind it is aligned. */
 typedef struct {
     uint32_t size_idx;
     uint32_t offset; /* of the header in its block, because of the alignment */
-    uint64_t reserved;
 } header;
 
-_Static_assert(sizeof(header) == ALIGNMENT, "memory behind a header must be aligned");
-_Static_assert((size_t)1 << (SMALLEST_BITS + NUM_SIZES - 1) == PW_OWN_BYTES_MAX, "the last size");
+_Static_assert(ALIGNMENT % sizeof(header) == 0, "memory behind a header must be aligned");
+_Static_assert((size_t)1 << LARGEST_BITS == PW_OWN_BYTES_MAX, "the last size");
 
 typedef struct free_block {
     struct free_block *next;
 } free_block;
+
+#define MIN_BYTES (sizeof(header) + sizeof(free_block))
 
 /* One a process, as its address space is: pools of several nodes may grow at once. */
 typedef struct {
@@ -63,6 +69,23 @@ static bool is_at_home(void)
         if (!seen) sched_yield();
     }
     return seen == READY;
+}
+
+/* The smallest size that so many bytes, 1 to PW_OWN_BYTES_MAX, fit in. */
+static uint32_t size_for(size_t num_bytes)
+{
+    if (num_bytes <= FINE_BYTES) return (uint32_t)((num_bytes + ALIGNMENT - 1) / ALIGNMENT);
+    const uint32_t bits = 63 - (uint32_t)__builtin_clzll(num_bytes - 1);
+    const size_t quarter = (num_bytes - 1 - ((size_t)1 << bits)) >> (bits - 2);
+    return (uint32_t)(NUM_FINE + 4 * (bits - FINE_BITS) + quarter);
+}
+
+static size_t bytes_of(uint32_t size_idx)
+{
+    if (size_idx < NUM_FINE) return size_idx * (size_t)ALIGNMENT;
+    const uint32_t doubling = FINE_BITS + (size_idx - (uint32_t)NUM_FINE) / 4;
+    const size_t quarters = 5 + (size_idx - NUM_FINE) % 4;
+    return quarters << (doubling - 2);
 }
 
 static own_memory *find(void)
@@ -110,9 +133,9 @@ static bool add_range(void)
         if (base == MAP_FAILED) num_bytes /= 2;
     }
     if (base == MAP_FAILED) return false;
-    own->next = (uintptr_t)base;
-    own->ranges[num_ranges].begin = own->next;
-    own->ranges[num_ranges].end = own->next + num_bytes;
+    own->next = (uintptr_t)base + ALIGNMENT - sizeof(header);
+    own->ranges[num_ranges].begin = (uintptr_t)base;
+    own->ranges[num_ranges].end = (uintptr_t)base + num_bytes;
     atomic_store_explicit(&own->num_ranges, num_ranges + 1, memory_order_release);
     return true;
 }
@@ -135,14 +158,13 @@ void *pw_own_allocate(size_t num_bytes, size_t alignment)
     const size_t padding = alignment > ALIGNMENT ? alignment : 0;
     if (num_bytes > PW_OWN_BYTES_MAX || padding > PW_OWN_BYTES_MAX) return NULL;
     const size_t needed = sizeof(header) + padding + num_bytes;
-    uint32_t size_idx = 0;
     own_memory *own = find();
     if (needed > PW_OWN_BYTES_MAX) return NULL;
-    while (((size_t)1 << (SMALLEST_BITS + size_idx)) < needed) size_idx++;
+    const uint32_t size_idx = size_for(needed < MIN_BYTES ? MIN_BYTES : needed);
     take();
     uintptr_t block = (uintptr_t)own->free[size_idx];
     if (block) own->free[size_idx] = own->free[size_idx]->next;
-    else block = cut((size_t)1 << (SMALLEST_BITS + size_idx));
+    else block = cut(bytes_of(size_idx));
     give();
     if (!block) return NULL;
     uintptr_t memory = block + sizeof(header);
@@ -165,7 +187,7 @@ bool pw_own_is_ours(const void *memory)
 size_t pw_own_room(const void *memory)
 {
     const header *before = (const header *)memory - 1;
-    return ((size_t)1 << (SMALLEST_BITS + before->size_idx)) - before->offset - sizeof(header);
+    return bytes_of(before->size_idx) - before->offset - sizeof(header);
 }
 
 void pw_own_release(void *memory)

@@ -48,6 +48,16 @@ static void test_a_block_that_came_back_is_given_again(void)
     pw_own_release(first);
 }
 
+static void test_less_than_a_fifth_of_a_block_is_not_used(void)
+{
+    for (size_t num_bytes = 128; num_bytes < PW_OWN_BYTES_MAX - 64; num_bytes += 1 + num_bytes / 9) {
+        void *memory = pw_own_allocate(num_bytes, 1);
+        assert(memory && pw_own_room(memory) >= num_bytes);
+        assert(pw_own_room(memory) <= num_bytes + num_bytes / 4 + 32);
+        pw_own_release(memory);
+    }
+}
+
 static void test_long_memory_and_that_of_others_is_not_ours(void)
 {
     static char others;
@@ -61,6 +71,7 @@ int main(void)
 {
     test_blocks_keep_what_is_written_to_them();
     test_a_block_that_came_back_is_given_again();
+    test_less_than_a_fifth_of_a_block_is_not_used();
     test_long_memory_and_that_of_others_is_not_ours();
     return 0;
 }
