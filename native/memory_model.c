@@ -14,26 +14,41 @@
 
 #define MILLION 1000000u
 #define LRU 0u /* entry 0 is the sentinel of the LRU ring: older = the newest page */
-#define ENTRIES_MIN 16u
-#define ENTRIES_MAX (1u << 30)
+#define GROUPS_MIN 4u
+#define GROUPS_MAX (1u << 27)
+#define GROUP_PAGES 8u
 
+/* What is known of a page. */
 struct entry {
-    uint64_t page;
-    uint32_t newer, older; /* the LRU ring, when it holds a frame and is not pinned */
-    uint8_t state;
-    bool has_frame, is_pinned;
-    bool is_swapped;         /* ABSENT because its frame was taken: the next fault is a major one */
-    bool is_collapsed;       /* ABSENT because its huge page is new: the data are there */
-    bool is_write_protected; /* zero page, or shared with a child */
-    bool is_huge;
+    uint8_t state : 3;
+    uint8_t is_known : 1; /* else it is what the seed says, and the rest is false */
+    uint8_t has_frame : 1;
+    uint8_t is_pinned : 1;
+    uint8_t is_swapped : 1; /* ABSENT because its frame was taken: the next fault is a major one */
+    uint8_t is_collapsed : 1;       /* ABSENT because its huge page is new: the data are there */
+    uint8_t is_write_protected : 1; /* zero page, or shared with a child */
+    uint8_t is_huge : 1;
+};
+_Static_assert(PW_PAGE_FORBIDDEN < 8 && PW_PAGE_WRITE_PROTECTED < 8, "a state has 3 bits");
+
+/* Neighbouring pages: an entry's number is that of its group times GROUP_PAGES, and its place. */
+struct group {
+    uint64_t first_page; /* a multiple of GROUP_PAGES */
+    struct entry entries[GROUP_PAGES];
+};
+
+/* Of an entry in the LRU ring: one that holds a frame and is not pinned. */
+struct lru_link {
+    uint32_t newer, older;
 };
 
 struct model {
     pw_memory memory;
     pw_memory_model_options options;
-    struct entry *entries; /* never removed */
-    uint32_t num_entries, capacity;
-    uint32_t *buckets; /* 2 * capacity, a power of two: an entry, 0 = free; linear probing */
+    struct group *groups; /* never removed; group 0 is the sentinel's */
+    struct lru_link *links; /* by entry; NULL: nobody asks, since there is no limit of frames */
+    uint32_t num_groups, capacity;
+    uint32_t *buckets; /* 2 * capacity, a power of two: a group, 0 = free; linear probing */
     uint64_t num_frames, num_pinned;
     uint64_t num_transfers; /* draws of collapses so far */
     bool is_forked;         /* the whole address space: pages never seen are write-protected too */
@@ -56,51 +71,78 @@ static uint8_t first_state(const struct model *model, uint64_t page)
     return draw < model->options.fault_millionths ? PW_PAGE_ABSENT : PW_PAGE_PRESENT;
 }
 
-/* The bucket that holds the page, or the free one where it belongs. */
-static uint32_t *find_bucket(const struct model *model, uint64_t page)
+static inline struct entry *entry_at(const struct model *model, uint32_t i)
+{
+    return &model->groups[i / GROUP_PAGES].entries[i % GROUP_PAGES];
+}
+
+static inline uint64_t page_at(const struct model *model, uint32_t i)
+{
+    return model->groups[i / GROUP_PAGES].first_page + i % GROUP_PAGES;
+}
+
+/* The bucket that holds the group of this page, or the free one where it belongs. */
+static uint32_t *find_bucket(const struct model *model, uint64_t first_page)
 {
     uint32_t mask = model->capacity * 2 - 1;
-    uint32_t i = (uint32_t)(mix(page) & mask);
-    while (model->buckets[i] != 0 && model->entries[model->buckets[i]].page != page)
+    uint32_t i = (uint32_t)(mix(first_page) & mask);
+    while (model->buckets[i] != 0 && model->groups[model->buckets[i]].first_page != first_page)
         i = (i + 1) & mask;
     return &model->buckets[i];
 }
 
+/* The entry of a page, 0: it is not known. */
+static uint32_t find(const struct model *model, uint64_t page)
+{
+    const uint32_t place = (uint32_t)(page % GROUP_PAGES);
+    const uint32_t i = *find_bucket(model, page - place) * GROUP_PAGES + place;
+    return i >= GROUP_PAGES && entry_at(model, i)->is_known ? i : 0;
+}
+
 static int grow(struct model *model)
 {
-    if (model->capacity >= ENTRIES_MAX) return PW_ERR_NOMEM;
+    if (model->capacity >= GROUPS_MAX) return PW_ERR_NOMEM;
     uint32_t capacity = model->capacity * 2;
-    struct entry *entries = realloc(model->entries, (size_t)capacity * sizeof(*entries));
-    if (!entries) return PW_ERR_NOMEM;
-    model->entries = entries; /* capacity stays until the buckets follow */
+    struct group *groups = realloc(model->groups, (size_t)capacity * sizeof(*groups));
+    if (!groups) return PW_ERR_NOMEM;
+    model->groups = groups; /* capacity stays until the buckets follow */
+    if (model->links) {
+        struct lru_link *links =
+            realloc(model->links, (size_t)capacity * GROUP_PAGES * sizeof(*links));
+        if (!links) return PW_ERR_NOMEM;
+        model->links = links;
+    }
     uint32_t *buckets = calloc((size_t)capacity * 2, sizeof(*buckets));
     if (!buckets) return PW_ERR_NOMEM;
     free(model->buckets);
     model->buckets = buckets;
     model->capacity = capacity;
-    for (uint32_t i = 1; i < model->num_entries; i++) *find_bucket(model, entries[i].page) = i;
+    for (uint32_t i = 1; i < model->num_groups; i++)
+        *find_bucket(model, groups[i].first_page) = i;
     return PW_OK;
 }
 
 static int enter_one(struct model *model, uint64_t page, uint32_t *out)
 {
-    uint32_t *bucket = find_bucket(model, page);
+    const uint32_t place = (uint32_t)(page % GROUP_PAGES);
+    uint32_t *bucket = find_bucket(model, page - place);
     if (*bucket == 0) {
-        if (model->num_entries == model->capacity) {
+        if (model->num_groups == model->capacity) {
             int code = grow(model);
             if (code != PW_OK) return code;
-            bucket = find_bucket(model, page);
+            bucket = find_bucket(model, page - place);
         }
-        *bucket = model->num_entries++;
-        model->entries[*bucket] = (struct entry){
-            .page = page,
-            .state = first_state(model, page),
-            .is_huge = model->options.huge_pages != 0,
-        };
-        model->entries[*bucket].is_write_protected =
-            model->is_forked && model->entries[*bucket].state == PW_PAGE_PRESENT;
+        *bucket = model->num_groups++;
+        model->groups[*bucket] = (struct group){.first_page = page - place};
     }
-    *out = *bucket;
+    *out = *bucket * GROUP_PAGES + place;
+    struct entry *entry = entry_at(model, *out);
+    if (entry->is_known) return PW_OK;
+    const uint8_t state = first_state(model, page);
+    *entry = (struct entry){.state = (uint8_t)(state & 7),
+                            .is_known = true,
+                            .is_huge = model->options.huge_pages != 0,
+                            .is_write_protected = model->is_forked && state == PW_PAGE_PRESENT};
     return PW_OK;
 }
 
@@ -109,7 +151,7 @@ static int enter_one(struct model *model, uint64_t page, uint32_t *out)
 static int enter_page(struct model *model, uint64_t page, uint32_t *out)
 {
     int code = PW_OK;
-    if (model->options.huge_pages && *find_bucket(model, page) == 0)
+    if (model->options.huge_pages && !find(model, page))
         for (uint64_t other = pw_huge_page_of(page);
              code == PW_OK && other < pw_huge_page_of(page) + PW_HUGE_PAGES; other++)
             code = enter_one(model, other, out);
@@ -118,60 +160,63 @@ static int enter_page(struct model *model, uint64_t page, uint32_t *out)
 
 static void lru_remove(struct model *model, uint32_t i)
 {
-    struct entry *entries = model->entries;
-    entries[entries[i].newer].older = entries[i].older;
-    entries[entries[i].older].newer = entries[i].newer;
+    struct lru_link *links = model->links;
+    if (!links) return;
+    links[links[i].newer].older = links[i].older;
+    links[links[i].older].newer = links[i].newer;
 }
 
 static void lru_add_newest(struct model *model, uint32_t i)
 {
-    struct entry *entries = model->entries;
-    entries[i].newer = LRU;
-    entries[i].older = entries[LRU].older;
-    entries[entries[i].older].newer = i;
-    entries[LRU].older = i;
+    struct lru_link *links = model->links;
+    if (!links) return;
+    links[i].newer = LRU;
+    links[i].older = links[LRU].older;
+    links[links[i].older].newer = i;
+    links[LRU].older = i;
 }
 
 /* Take the frame and the pin away. */
 static void free_frame(struct model *model, uint32_t i)
 {
-    struct entry *entry = &model->entries[i];
+    struct entry *entry = entry_at(model, i);
     if (!entry->has_frame) return;
     if (entry->is_pinned) model->num_pinned--;
     else lru_remove(model, i);
     entry->has_frame = entry->is_pinned = false;
     model->num_frames--;
-    pw_resident_gone(&model->memory.resident, entry->page);
+    pw_resident_gone(&model->memory.resident, page_at(model, i));
 }
 
 /* The page is not part of a huge page any more, nor are those around it. */
 static void split(struct model *model, uint32_t i)
 {
-    if (!model->entries[i].is_huge) return;
-    uint64_t region_page = pw_huge_page_of(model->entries[i].page);
+    if (!entry_at(model, i)->is_huge) return;
+    uint64_t region_page = pw_huge_page_of(page_at(model, i));
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++)
-        model->entries[*find_bucket(model, page)].is_huge = false;
+        entry_at(model, find(model, page))->is_huge = false;
 }
 
 /* Give the page a frame, the most recently used. PW_ERR_FULL when every frame is pinned. */
 static int take_frame(struct model *model, uint32_t i)
 {
-    struct entry *entry = &model->entries[i];
+    struct entry *entry = entry_at(model, i);
     if (!entry->has_frame) {
         if (model->options.frame_limit_pages > 0 &&
             model->num_frames >= model->options.frame_limit_pages) {
-            uint32_t oldest = model->entries[LRU].newer;
+            uint32_t oldest = model->links[LRU].newer;
             if (oldest == LRU) return PW_ERR_FULL;
             free_frame(model, oldest);
             split(model, oldest);
-            model->entries[oldest].state = PW_PAGE_ABSENT;
-            model->entries[oldest].is_swapped = true;
-            model->entries[oldest].is_collapsed = false;
+            struct entry *evicted = entry_at(model, oldest);
+            evicted->state = PW_PAGE_ABSENT;
+            evicted->is_swapped = true;
+            evicted->is_collapsed = false;
         }
         entry->has_frame = true;
         model->num_frames++;
         lru_add_newest(model, i);
-        pw_resident_note(&model->memory.resident, entry->page, 1, NULL);
+        pw_resident_note(&model->memory.resident, page_at(model, i), 1, NULL);
     } else if (!entry->is_pinned) {
         lru_remove(model, i);
         lru_add_newest(model, i);
@@ -191,7 +236,7 @@ static int touch(struct model *model, uint32_t i, bool for_write)
 {
     int code = take_frame(model, i);
     if (code != PW_OK) return code;
-    struct entry *entry = &model->entries[i];
+    struct entry *entry = entry_at(model, i);
     uint8_t effect = effect_of(entry, for_write);
     model->memory.counters.major_faults += effect == PW_EFFECT_SWAPPED;
     if (for_write) entry->is_write_protected = false;
@@ -206,11 +251,11 @@ static int touch(struct model *model, uint32_t i, bool for_write)
  * have entries. */
 static void bring_along(struct model *model, uint32_t i, bool for_write)
 {
-    uint64_t page = model->entries[i].page, region_page = pw_huge_page_of(page);
+    uint64_t page = page_at(model, i), region_page = pw_huge_page_of(page);
     for (uint64_t other = region_page;
-         other < region_page + PW_HUGE_PAGES && model->entries[i].is_huge; other++) {
-        uint32_t j = *find_bucket(model, other);
-        if (other != page && effect_of(&model->entries[j], for_write) != PW_EFFECT_NONE &&
+         other < region_page + PW_HUGE_PAGES && entry_at(model, i)->is_huge; other++) {
+        uint32_t j = find(model, other);
+        if (other != page && effect_of(entry_at(model, j), for_write) != PW_EFFECT_NONE &&
             touch(model, j, for_write) != PW_OK)
             split(model, i);
     }
@@ -218,8 +263,8 @@ static void bring_along(struct model *model, uint32_t i, bool for_write)
 
 static uint8_t state_of(const struct model *model, uint64_t page)
 {
-    uint32_t i = *find_bucket(model, page);
-    return i ? model->entries[i].state : first_state(model, page);
+    uint32_t i = find(model, page);
+    return i ? entry_at(model, i)->state : first_state(model, page);
 }
 
 static int model_probe(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state)
@@ -234,10 +279,9 @@ static int model_check_access(pw_memory *memory, uint64_t first_page, uint64_t n
 {
     const struct model *model = (const struct model *)memory;
     for (uint64_t i = 0; i < num_pages; i++) {
-        const struct entry *entry = &model->entries[*find_bucket(model, first_page + i)];
-        bool known = entry != &model->entries[LRU];
-        if (state[i] == PW_PAGE_PRESENT && for_write &&
-            (known ? entry->is_write_protected : model->is_forked))
+        if (state[i] != PW_PAGE_PRESENT || !for_write) continue;
+        const uint32_t known = find(model, first_page + i);
+        if (known ? entry_at(model, known)->is_write_protected : model->is_forked)
             state[i] = PW_PAGE_WRITE_PROTECTED;
     }
     return PW_OK;
@@ -248,7 +292,7 @@ static int page_in(struct model *model, uint64_t page, bool for_write, uint8_t *
     uint32_t i;
     int code = enter_page(model, page, &i);
     if (code != PW_OK) return code;
-    struct entry *entry = &model->entries[i];
+    struct entry *entry = entry_at(model, i);
     if (entry->state == PW_PAGE_UNMAPPED) return PW_ERR_ADDRESS;
     if (entry->is_huge && effect_of(entry, for_write) != PW_EFFECT_NONE)
         bring_along(model, i,
@@ -271,7 +315,7 @@ static int model_populate(pw_memory *memory, uint64_t first_page, uint64_t num_p
         if (code != PW_OK) return code;
         if (effect != PW_EFFECT_NONE) brought_region = pw_huge_page_of(first_page + n);
         else if (brought_region == pw_huge_page_of(first_page + n) &&
-                 model->entries[*find_bucket(model, first_page + n)].is_huge)
+                 entry_at(model, find(model, first_page + n))->is_huge)
             effect = PW_EFFECT_ALONG;
         *num_absent += effect != PW_EFFECT_NONE;
         if (effects) effects[n] = effect;
@@ -283,7 +327,7 @@ static void model_extent(pw_memory *memory, uint64_t page, uint64_t *first_page,
                          uint64_t *num_pages)
 {
     const struct model *model = (const struct model *)memory;
-    if (!model->entries[*find_bucket(model, page)].is_huge) return;
+    if (!entry_at(model, find(model, page))->is_huge) return;
     *first_page = pw_huge_page_of(page);
     *num_pages = PW_HUGE_PAGES;
 }
@@ -308,19 +352,19 @@ static int model_pin(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         code = enter_page(model, page, &i);
         if (code != PW_OK) return code;
-        num_new += !model->entries[i].is_pinned;
+        num_new += !entry_at(model, i)->is_pinned;
     }
     uint64_t limit = model->options.frame_limit_pages;
     if (limit > 0 && num_new > limit - model->num_pinned) return PW_ERR_FULL;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint8_t effect = PW_EFFECT_NONE;
-        i = *find_bucket(model, page);
+        i = find(model, page);
         code = page_in(model, page, true, &effect);
         *num_absent += effect != PW_EFFECT_NONE;
         if (code != PW_OK) return code;
-        if (!model->entries[i].is_pinned) {
+        if (!entry_at(model, i)->is_pinned) {
             lru_remove(model, i);
-            model->entries[i].is_pinned = true;
+            entry_at(model, i)->is_pinned = true;
             model->num_pinned++;
         }
     }
@@ -333,9 +377,9 @@ static int model_unpin(pw_memory *memory, uint64_t first_page, uint64_t num_page
     int code = check_mapped(model, first_page, num_pages);
     if (code != PW_OK) return code;
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
-        uint32_t i = *find_bucket(model, page);
-        if (i == 0 || !model->entries[i].is_pinned) continue;
-        model->entries[i].is_pinned = false;
+        uint32_t i = find(model, page);
+        if (i == 0 || !entry_at(model, i)->is_pinned) continue;
+        entry_at(model, i)->is_pinned = false;
         model->num_pinned--;
         lru_add_newest(model, i);
     }
@@ -346,7 +390,7 @@ static int model_is_pinned(pw_memory *memory, uint64_t first_page, uint64_t num_
 {
     struct model *model = (struct model *)memory;
     for (uint64_t page = first_page; page < first_page + num_pages; page++)
-        if (!model->entries[*find_bucket(model, page)].is_pinned) return 0; /* nor the sentinel */
+        if (!entry_at(model, find(model, page))->is_pinned) return 0; /* nor the sentinel */
     return 1;
 }
 
@@ -358,9 +402,9 @@ static int set_page(struct model *model, uint64_t page, uint8_t state)
     if (code != PW_OK) return code;
     free_frame(model, i);
     split(model, i);
-    struct entry *entry = &model->entries[i];
+    struct entry *entry = entry_at(model, i);
     bool is_present = state == PW_PAGE_PRESENT || state == PW_PAGE_WRITE_PROTECTED;
-    entry->state = is_present ? PW_PAGE_PRESENT : state;
+    entry->state = (uint8_t)((is_present ? PW_PAGE_PRESENT : state) & 7);
     entry->is_swapped = entry->is_collapsed = false;
     entry->is_write_protected = state == PW_PAGE_WRITE_PROTECTED;
     code = is_present ? take_frame(model, i) : PW_OK;
@@ -378,8 +422,8 @@ static int model_set(pw_memory *memory, uint64_t first_page, uint64_t num_pages,
 
 static void share(struct entry *entry)
 {
-    entry->is_write_protected |=
-        entry->state == PW_PAGE_PRESENT || entry->is_swapped || entry->is_collapsed;
+    if (entry->state == PW_PAGE_PRESENT || entry->is_swapped || entry->is_collapsed)
+        entry->is_write_protected = true;
 }
 
 static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
@@ -387,14 +431,15 @@ static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     struct model *model = (struct model *)memory;
     if (num_pages == UINT64_MAX) {
         model->is_forked = true;
-        for (uint32_t i = 1; i < model->num_entries; i++) share(&model->entries[i]);
+        for (uint32_t i = GROUP_PAGES; i < model->num_groups * GROUP_PAGES; i++)
+            if (entry_at(model, i)->is_known) share(entry_at(model, i));
         return PW_OK;
     }
     for (uint64_t page = first_page; page < first_page + num_pages; page++) {
         uint32_t i;
         int code = enter_page(model, page, &i);
         if (code != PW_OK) return code;
-        share(&model->entries[i]);
+        share(entry_at(model, i));
     }
     return PW_OK;
 }
@@ -404,8 +449,8 @@ static int model_fork(pw_memory *memory, uint64_t first_page, uint64_t num_pages
 static bool collapse_region(struct model *model, uint64_t region_page)
 {
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
-        uint32_t i = *find_bucket(model, page);
-        const struct entry *entry = &model->entries[i];
+        uint32_t i = find(model, page);
+        const struct entry *entry = entry_at(model, i);
         if (state_of(model, page) != PW_PAGE_PRESENT) return false;
         if (i ? entry->is_huge || entry->is_pinned || entry->is_write_protected : model->is_forked)
             return false;
@@ -413,8 +458,8 @@ static bool collapse_region(struct model *model, uint64_t region_page)
     for (uint64_t page = region_page; page < region_page + PW_HUGE_PAGES; page++) {
         uint32_t i;
         if (enter_page(model, page, &i) != PW_OK) return false;
-        model->entries[i].state = PW_PAGE_ABSENT;
-        model->entries[i].is_collapsed = model->entries[i].is_huge = true;
+        entry_at(model, i)->state = PW_PAGE_ABSENT;
+        entry_at(model, i)->is_collapsed = entry_at(model, i)->is_huge = true;
     }
     model->memory.counters.collapsed_regions++;
     model->memory.has_huge_pages = true;
@@ -442,7 +487,8 @@ static void model_destroy(pw_memory *memory)
 {
     struct model *model = (struct model *)memory;
     free(model->buckets);
-    free(model->entries);
+    free(model->groups);
+    free(model->links);
     free(model);
 }
 
@@ -476,11 +522,14 @@ int pw_memory_model_create(const pw_memory_model_options *options, pw_memory **o
     model->memory.pagemap = -1;
     model->memory.maps = options->detached ? -1 : pw_memory_open_maps();
     model->options = *options;
-    model->capacity = ENTRIES_MIN;
-    model->entries = calloc(ENTRIES_MIN, sizeof(*model->entries));
-    model->buckets = calloc(ENTRIES_MIN * 2, sizeof(*model->buckets));
-    if (!model->entries || !model->buckets) goto destroy;
-    model->num_entries = 1; /* the sentinel, linked to itself by its zeros */
+    model->capacity = GROUPS_MIN;
+    model->groups = calloc(GROUPS_MIN, sizeof(*model->groups));
+    model->buckets = calloc(GROUPS_MIN * 2, sizeof(*model->buckets));
+    if (!model->groups || !model->buckets) goto destroy;
+    if (options->frame_limit_pages)
+        model->links = calloc(GROUPS_MIN * GROUP_PAGES, sizeof(*model->links));
+    if (options->frame_limit_pages && !model->links) goto destroy;
+    model->num_groups = 1; /* the sentinel, linked to itself by its zeros */
     *out = &model->memory;
     return PW_OK;
 
