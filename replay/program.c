@@ -6,6 +6,7 @@
 
 #include "native/array.h"
 #include "native/frames.h"
+#include "native/peers.h"
 #include "native/status.h"
 #include "node/report/program_regions.h"
 #include "replay/operations.h"
@@ -35,6 +36,11 @@ typedef struct {
     uint32_t rights;       /* PW_REMOTE_* */
 } registration;
 
+typedef struct {
+    pw_peer peer;
+    int64_t last_ns; /* when the last of its receives in order ended */
+} in_order_peer;
+
 struct pw_program {
     pw_node *node;
     pw_clock *clock;
@@ -54,7 +60,7 @@ struct pw_program {
     uint64_t (*key_of)(void *context, uint32_t peer, const pw_program_wish *wish);
     void *context;
     pw_operation_list in_order; /* matched, and one of their source before them may not be over */
-    int64_t *in_order_ns;       /* by peer: when the last of these ended; NULL: there were none */
+    pw_peers in_order_of;       /* of in_order_peer */
     pw_operation_list exposed;  /* sends of this call that were eager when recorded, by companion */
     region_base *bases;
     uint32_t num_bases, bases_capacity;
@@ -104,12 +110,6 @@ static int of_node(pw_program *program, int code)
     return code;
 }
 
-static int of_reader(pw_program *program, const pw_reader *reader, int code)
-{
-    if (code < 0) program->reason = reader->reason;
-    return code;
-}
-
 /* ---- addresses */
 
 static int base_of(pw_program *program, uint64_t region, uint64_t *out)
@@ -144,7 +144,7 @@ static int read_bases(pw_program *program, pw_reader *reader)
             return PW_ERR_NOMEM;
         program->bases[program->num_bases++] = (region_base){region, base};
     }
-    return of_reader(program, reader, code);
+    return code;
 }
 
 static int place_of(pw_program *program, uint64_t region, int64_t offset, uint64_t num_bytes,
@@ -362,9 +362,10 @@ static int operation_over(void *context, pw_operation *operation)
                            operation->message_bytes <= program->messages.eager_limit_bytes;
     const int code = is_copied ? touch(program, operation->address, operation->num_bytes) : PW_OK;
     if (code < 0 || operation->list != &program->in_order) return code;
-    int64_t *last_ns = &program->in_order_ns[operation->peer];
+    in_order_peer *of = pw_peers_make(&program->in_order_of, operation->peer, sizeof *of);
+    if (!of) return PW_ERR_NOMEM;
     while (pw_operation_next_in_order(&program->in_order, operation->context, operation->peer,
-                                      operation->source, last_ns)) {}
+                                      operation->source, &of->last_ns)) {}
     return PW_OK;
 }
 
@@ -376,7 +377,7 @@ static int check_time(pw_program *program, bool is_end)
     uint64_t change;
     if (!program->verifies) return PW_OK;
     const int code = pw_reader_number(&program->times, &change);
-    if (code <= 0) return of_reader(program, &program->times, code);
+    if (code <= 0) return code;
     program->recorded_ns += (uint64_t)pw_zigzag(change);
     if (program->recorded_ns == (uint64_t)program->clock->now_ns) return PW_OK;
     pw_program_difference *out = &program->difference;
@@ -567,7 +568,7 @@ static int read_match(pw_program *program, pw_operation *receive)
     uint64_t peer, source;
     int code = pw_reader_number(&program->matches, &peer);
     if (code > 0) code = pw_reader_number(&program->matches, &source);
-    if (code < 0) return of_reader(program, &program->matches, code);
+    if (code < 0) return code;
     if (program->matches_freely) return PW_OK;
     receive->peer = NOBODY;
     if (code == 0 || peer == 0) return PW_OK; /* of a run that was killed, or none */
@@ -585,10 +586,6 @@ static int want(pw_program *program, const pw_record *record, pw_operation *rece
     receive->ignore = record->ignore;
     receive->is_multi = (record->flags & PW_RECEIVE_MULTI) != 0;
     receive->is_in_order = (record->flags & PW_RECEIVE_IN_ORDER) != 0;
-    if (receive->is_in_order && !program->in_order_ns) {
-        program->in_order_ns = calloc(pw_node_count(program->node), sizeof(int64_t));
-        if (!program->in_order_ns) return PW_ERR_NOMEM;
-    }
     receive->peer = PW_ANY_NODE;
     if (record->peer == 0) return receive->is_multi ? PW_OK : read_match(program, receive);
     const int code = check_peer(program, record->peer - 1, record->source);
@@ -686,7 +683,7 @@ static int read_key(pw_program *program, uint64_t *key)
 {
     *key = 0;
     const int code = pw_reader_number(&program->keys, key);
-    return code < 0 ? of_reader(program, &program->keys, code) : PW_OK;
+    return code < 0 ? code : PW_OK;
 }
 
 /* The recorded key that a PUT or GET says so. */
@@ -995,7 +992,7 @@ static int follow_turns(pw_program *program)
     int code = PW_TURNS_DONE;
     if (!program->verifies) return 1;
     while (code == PW_TURNS_DONE) code = pw_turns_follow(&program->turns, program->ops.num_read);
-    if (code < 0) return of_reader(program, &program->turns.reader, of_node(program, code));
+    if (code < 0) return of_node(program, code);
     program->waits = code == PW_TURNS_BEHIND ? PW_PROGRAM_WAITS_TURN : PW_PROGRAM_RUNS;
     return code == PW_TURNS_NONE;
 }
@@ -1007,7 +1004,7 @@ int pw_program_go(pw_program *program, int64_t until_ns)
         int code = follow_turns(program);
         if (code <= 0) return code;
         code = pw_reader_record(&program->ops, &record);
-        if (code < 0) return of_reader(program, &program->ops, code);
+        if (code < 0) return code;
         if (code == 0) {
             program->is_cut = true;
             drain(program);
@@ -1033,10 +1030,13 @@ int pw_program_turn(pw_program *program)
 
 /* ---- its life */
 
-static pw_reader reader_of(const pw_program_options *options, uint32_t kind)
+/* What is wrong with any of its streams, its program says. */
+static pw_reader reader_of(const pw_program_options *options, uint32_t kind, pw_program *program)
 {
-    return (pw_reader){
-        .source = options->source, .rank = pw_node_number(options->node), .kind = kind};
+    return (pw_reader){.source = options->source,
+                       .rank = pw_node_number(options->node),
+                       .kind = kind,
+                       .reason = &program->reason};
 }
 
 int pw_program_create(const pw_program_options *options, pw_program **out, pw_sentence *reason)
@@ -1050,13 +1050,13 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->verifies = options->verifies;
     program->key_of = options->key_of;
     program->context = options->context;
-    program->ops = reader_of(options, PW_PWT_OPS);
-    program->matches = reader_of(options, PW_PWT_MATCHES);
-    program->times = reader_of(options, PW_PWT_TIMES);
-    program->keys = reader_of(options, PW_PWT_KEYS);
+    program->ops = reader_of(options, PW_PWT_OPS, program);
+    program->matches = reader_of(options, PW_PWT_MATCHES, program);
+    program->times = reader_of(options, PW_PWT_TIMES, program);
+    program->keys = reader_of(options, PW_PWT_KEYS, program);
     program->turns = (pw_turns){
-        .reader = reader_of(options, PW_PWT_TURNS), .node = options->node, .wire = options->wire};
-    pw_reader regions = reader_of(options, PW_PWT_REGIONS);
+        .reader = reader_of(options, PW_PWT_TURNS, program), .node = options->node, .wire = options->wire};
+    pw_reader regions = reader_of(options, PW_PWT_REGIONS, program);
     const pw_messages_host host = {.context = program, .matched = matched, .over = operation_over};
     int code = pw_messages_open(&program->messages, options->node, &host,
                                 options->eager_limit_bytes, 0, sizeof(pw_numbered));
@@ -1083,7 +1083,7 @@ void pw_program_destroy(pw_program *program)
     pw_messages_close(&program->messages);
     pw_numbers_finish(&program->numbers);
     pw_turns_finish(&program->turns);
-    free(program->in_order_ns);
+    pw_peers_clear(&program->in_order_of);
     free(program->bases);
     free(program->calls);
     free(program->registered);

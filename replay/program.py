@@ -33,7 +33,7 @@ from pagewire.replay.records import (
 
 PAGE_BYTES = int(lib.PW_PAGE_BYTES)
 _PRESENT = int(lib.PW_PAGE_PRESENT)
-_FLUSH_BYTES = 32768
+_FLUSH_BYTES = 1024
 
 SENT, REUSED, FRESH, SCRATCH = range(4)
 """Regions."""

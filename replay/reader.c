@@ -108,7 +108,7 @@ static const char *name_of(uint32_t kind)
 
 static int refuse(pw_reader *reader, const char *what)
 {
-    return pw_sentence_refuse(&reader->reason, PW_ERR_MALFORMED, "rank %u, %s %llu: %s",
+    return pw_sentence_refuse(reader->reason, PW_ERR_MALFORMED, "rank %u, %s %llu: %s",
                               reader->rank, name_of(reader->kind), (printed)reader->num_read, what);
 }
 
@@ -122,7 +122,7 @@ static int fill(pw_reader *reader)
                                              &bytes, &num_bytes);
         if (code < 0)
             return pw_sentence_refuse(
-                &reader->reason, code, "rank %u, %s %llu: the next chunk cannot be read",
+                reader->reason, code, "rank %u, %s %llu: the next chunk cannot be read",
                 reader->rank, name_of(reader->kind), (printed)reader->num_read);
         if (code == 0) return 0;
         reader->at = bytes;

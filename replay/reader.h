@@ -34,9 +34,9 @@ typedef struct {
 typedef struct {
     pw_chunk_source source;
     uint32_t rank, kind;
+    pw_sentence *reason; /* the caller's: of a negative code */
     const uint8_t *at, *end;
-    uint64_t num_read;  /* records, or numbers */
-    pw_sentence reason; /* of a negative code */
+    uint64_t num_read; /* records, or numbers */
 } pw_reader;
 
 /* The next record of an OPS stream. 1; 0: the stream is at its end; PW_ERR_MALFORMED, or the

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import resource
+import sys
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +29,7 @@ MATCHINGS = ("recorded", "free")
 PDID = 1
 _STEPS_AT_ONCE = 50_000
 """Between looks after signals."""
+_OVER: Iterator[bytes] = iter(())
 _UNMATCHED_MAX = 64
 """Messages of a rank that are named."""
 _CHOSEN_HERE = frozenset(
@@ -249,7 +251,7 @@ class Replay(Closing):
             return int(lib.PW_ERR_HOST)
         self._chunks.pop(key, None)
         if chunk is None:
-            self._streams[key] = iter(())
+            self._streams[key] = _OVER
             return 0
         self._chunks[key] = ffi.from_buffer(chunk)
         out[0], num_bytes[0] = self._chunks[key], len(chunk)
@@ -382,8 +384,15 @@ class Replay(Closing):
         num_bytes = lib.pw_node_report_write(node, ffi.NULL, 0) + 64  # wall time goes on
         text = ffi.new("char[]", num_bytes)
         wanted = lib.pw_node_report_write(node, text, num_bytes)
-        counted: dict[str, Any] = json.loads(bytes(ffi.buffer(text, wanted)))
+        counted: dict[str, Any] = json.loads(
+            bytes(ffi.buffer(text, wanted)), object_pairs_hook=_of_pairs
+        )
         return counted
+
+
+def _of_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """With the names that all ranks share."""
+    return {sys.intern(name): value for name, value in pairs}
 
 
 def replay_file(

@@ -56,6 +56,9 @@ _FILE_HEADER = ffi.sizeof("pw_pwt_file_header")
 _CHUNK_HEADER = ffi.sizeof("pw_pwt_chunk_header")
 _INDEX_ROW = ffi.sizeof("pw_pwt_index_row")
 _FOOTER = ffi.sizeof("pw_pwt_file_footer")
+_CHUNKS_BYTES = 32 << 20
+"""Of one chunk of each rank, which a replay holds: they are shorter where there are many ranks."""
+_SHORTEST_CHUNK = 2048
 _LONGEST_CHUNK = 1 << 30
 """More is damage: nobody wants to make room for that."""
 
@@ -282,7 +285,8 @@ class Reader:
 class Writer:
     """A trace that is made: a context manager; the file appears whole when the block ends well.
 
-    meta: what the run was. Chunks are cut between records, at `chunk_bytes` of raw bytes.
+    meta: what the run was. Chunks are cut between records, at `chunk_bytes` of raw bytes; None: by
+    the number of ranks.
     """
 
     def __init__(
@@ -292,14 +296,15 @@ class Writer:
         meta: dict[str, Any] | None = None,
         *,
         compresses: bool = True,
-        chunk_bytes: int = _CHUNK_BYTES,
+        chunk_bytes: int | None = None,
     ) -> None:
         if not 0 < num_ranks < ALL_RANKS:
             raise TraceError(f"a trace of {num_ranks} ranks; allowed is 1 to {ALL_RANKS - 1}")
         self.num_ranks = num_ranks
         self._path, self._meta = path, meta
         self._compressor = zstandard.ZstdCompressor() if compresses else None
-        self._chunk_bytes = chunk_bytes
+        by_ranks = max(_SHORTEST_CHUNK, min(_CHUNK_BYTES, _CHUNKS_BYTES // num_ranks))
+        self._chunk_bytes = by_ranks if chunk_bytes is None else chunk_bytes
         self._stack = contextlib.ExitStack()
         self._rows: list[bytes] = []
         self._sequences: dict[tuple[int, int], int] = {}
