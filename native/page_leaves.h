@@ -8,7 +8,6 @@
 
 #define PW_LEAF_SHIFT 9
 #define PW_LEAF_PAGES (1u << PW_LEAF_SHIFT)
-#define PW_LEAF_BUCKETS 256
 
 typedef struct pw_leaf {
     struct pw_leaf *next_in_bucket, *next; /* next: made after it */
@@ -18,7 +17,9 @@ typedef struct pw_leaf {
 
 /* Zero is an empty one. */
 typedef struct {
-    pw_leaf **buckets; /* PW_LEAF_BUCKETS; NULL: there is no leaf yet */
+    pw_leaf **buckets;   /* NULL: there is no leaf yet */
+    uint32_t num_buckets; /* a power of two, as many as leaves or more */
+    uint32_t num_leaves;
     pw_leaf *first, *last;
 } pw_page_leaves;
 

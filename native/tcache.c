@@ -4,7 +4,10 @@
  * Up to 16 ways, as an L2 TLB: all keys of the set are compared without a branch, and the order of
  * the ways is a permutation of nibbles in one word. More ways, as a fully associative L1 TLB: a
  * hash index finds the line, and the order is a doubly linked ring. In both, empty lines are at
- * the least recently used end, so they are taken first. */
+ * the least recently used end, so they are taken first.
+ *
+ * Narrow sets are made in groups, when the first line of a group is filled: a large L2 TLB of which
+ * a node uses little takes little. */
 #include "native/tcache.h"
 
 #include <stdlib.h>
@@ -13,6 +16,7 @@
 #define NARROW_WAYS 16u
 #define PAGE_BITS 47
 #define NO_LINE UINT32_MAX
+#define GROUP_SETS 16u /* that are made together */
 #define EMPTY 0u /* a key: none is 0, because the line number is kept plus one */
 
 struct link {
@@ -26,10 +30,11 @@ struct pw_tcache {
     uint64_t last_key; /* of the line touched last, which is the newest of its set */
     uint32_t last_line;
     bool narrow;
-    uint64_t *keys;     /* [line]: see key_of; line = set * num_ways + way */
+    uint64_t *keys;     /* wide, [line]: see key_of; line = set * num_ways + way */
+    uint64_t **groups;  /* narrow, [set / GROUP_SETS], NULL: all of its lines are empty; of each set
+                           its order, ways as nibbles, the newest lowest; then each set's keys */
     uint64_t *frames;   /* [line][page in line]; NULL: each is the page itself */
     uint64_t *valid;    /* [line][valid_words]: a bit a translation, where a line has several */
-    uint64_t *orders;   /* narrow, [set]: ways as nibbles, the newest lowest */
     struct link *links; /* wide, [line], then one sentinel a set: its older = the newest line */
     uint32_t *index;    /* wide: lines plus one by their keys, open addressing, linear probing */
     uint64_t index_mask;
@@ -40,6 +45,35 @@ struct pw_tcache {
 static inline uint64_t key_of(const pw_tcache *cache, uint16_t pdid, uint64_t page)
 {
     return ((page >> cache->line_shift) + 1) << 16 | pdid;
+}
+
+static inline bool has_tables(const pw_tcache *cache) { return cache->keys || cache->groups; }
+
+/* Narrow: of a set in a group that is made. */
+static inline uint64_t *order_at(const pw_tcache *cache, uint32_t set)
+{
+    return &cache->groups[set / GROUP_SETS][set % GROUP_SETS];
+}
+
+/* NULL: the set is not made. */
+static inline uint64_t *keys_of_set(const pw_tcache *cache, uint32_t set)
+{
+    uint64_t *group = cache->groups[set / GROUP_SETS];
+    return group ? group + GROUP_SETS + (size_t)(set % GROUP_SETS) * cache->num_ways : NULL;
+}
+
+/* NULL: the line is not made. */
+static inline uint64_t *key_at(const pw_tcache *cache, uint32_t line)
+{
+    if (!cache->narrow) return &cache->keys[line];
+    uint64_t *keys = keys_of_set(cache, line / cache->num_ways);
+    return keys ? keys + line % cache->num_ways : NULL;
+}
+
+static inline bool is_empty(const pw_tcache *cache, uint32_t line)
+{
+    const uint64_t *key = key_at(cache, line);
+    return !key || *key == EMPTY;
 }
 
 static inline uint64_t line_number(uint64_t key) { return (key >> 16) - 1; }
@@ -145,8 +179,9 @@ static inline __attribute__((always_inline)) uint32_t compare_ways(const uint64_
 static inline uint32_t find_line(const pw_tcache *cache, uint64_t key)
 {
     if (!cache->narrow) return index_find(cache, key);
-    uint32_t first = set_of(cache, key) * cache->num_ways;
-    const uint64_t *keys = &cache->keys[first];
+    const uint32_t set = set_of(cache, key), first = set * cache->num_ways;
+    const uint64_t *keys = keys_of_set(cache, set);
+    if (!keys) return NO_LINE;
     uint32_t matches = cache->num_ways == 4 ? compare_ways(keys, 4, key)
                                             : compare_ways(keys, cache->num_ways, key);
     return matches ? first + (uint32_t)__builtin_ctz(matches) : NO_LINE;
@@ -156,7 +191,8 @@ static inline void make_newest(pw_tcache *cache, uint64_t key, uint32_t line)
 {
     uint32_t set = set_of(cache, key);
     if (cache->narrow) {
-        cache->orders[set] = order_newest(cache->orders[set], line - set * cache->num_ways);
+        uint64_t *order = order_at(cache, set);
+        *order = order_newest(*order, line - set * cache->num_ways);
     } else {
         uint32_t sentinel = cache->num_lines + set;
         unlink_line(cache->links, line);
@@ -186,12 +222,12 @@ static inline uint64_t *frame_of(const pw_tcache *cache, uint32_t line, uint64_t
 /* Empty a line and let it be the next to be taken in its set. */
 static void release_line(pw_tcache *cache, uint32_t line)
 {
-    uint64_t key = cache->keys[line];
+    uint64_t key = *key_at(cache, line);
     uint32_t set = set_of(cache, key);
-    cache->keys[line] = EMPTY;
+    *key_at(cache, line) = EMPTY;
     if (cache->narrow) {
-        cache->orders[set] =
-            order_oldest(cache->orders[set], line - set * cache->num_ways, cache->num_ways);
+        uint64_t *order = order_at(cache, set);
+        *order = order_oldest(*order, line - set * cache->num_ways, cache->num_ways);
     } else {
         uint32_t sentinel = cache->num_lines + set;
         index_remove(cache, key, line);
@@ -206,7 +242,7 @@ static uint32_t find_victim(const pw_tcache *cache, uint32_t set)
 {
     if (!cache->narrow) return cache->links[cache->num_lines + set].newer;
     uint32_t oldest = 4 * (cache->num_ways - 1);
-    return set * cache->num_ways + (uint32_t)(cache->orders[set] >> oldest & 15);
+    return set * cache->num_ways + (uint32_t)(*order_at(cache, set) >> oldest & 15);
 }
 
 /* Drop the translations [first, last] (page in line); an empty line is released. */
@@ -231,7 +267,7 @@ static uint64_t drop_translations(pw_tcache *cache, uint32_t line, uint32_t firs
 /* A line gets another key, and with it the newest place: its old one need not be given up first. */
 static void evict(pw_tcache *cache, uint32_t line)
 {
-    uint64_t key = cache->keys[line];
+    uint64_t key = *key_at(cache, line);
     memset(&cache->valid[(size_t)line * cache->valid_words], 0,
            cache->valid_words * sizeof(*cache->valid));
     if (!cache->narrow) index_remove(cache, key, line);
@@ -242,15 +278,22 @@ static void evict(pw_tcache *cache, uint32_t line)
 
 static bool is_power_of_two(uint32_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
+static uint32_t num_groups(const pw_tcache *cache)
+{
+    return (cache->num_sets + GROUP_SETS - 1) / GROUP_SETS;
+}
+
+/* The group that the set is in. */
+static int create_group(pw_tcache *cache, uint32_t set)
+{
+    uint64_t **group = &cache->groups[set / GROUP_SETS];
+    *group = calloc((size_t)GROUP_SETS * (1 + cache->num_ways), sizeof **group);
+    for (uint32_t i = 0; *group && i < GROUP_SETS; i++) (*group)[i] = 0xFEDCBA9876543210u;
+    return *group ? PW_OK : PW_ERR_NOMEM;
+}
+
 static int create_order(pw_tcache *cache)
 {
-    if (cache->narrow) {
-        cache->orders = malloc(cache->num_sets * sizeof(*cache->orders));
-        if (!cache->orders) return PW_ERR_NOMEM;
-        for (uint32_t set = 0; set < cache->num_sets; set++)
-            cache->orders[set] = 0xFEDCBA9876543210u;
-        return PW_OK;
-    }
     /* A small index may be sparse: most lookups then end at the first bucket. */
     uint64_t num_buckets_min = (uint64_t)cache->num_lines * (cache->num_lines <= 4096 ? 4 : 2);
     uint32_t bits = 64 - (uint32_t)__builtin_clzll(num_buckets_min - 1);
@@ -293,24 +336,28 @@ int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out)
 
 static void free_tables(pw_tcache *cache)
 {
+    for (uint32_t i = 0; cache->groups && i < num_groups(cache); i++) free(cache->groups[i]);
+    free(cache->groups);
     free(cache->links);
     free(cache->index);
-    free(cache->orders);
     free(cache->valid);
     free(cache->frames);
     free(cache->keys);
     cache->links = NULL;
     cache->index = NULL;
-    cache->orders = cache->valid = cache->frames = cache->keys = NULL;
+    cache->groups = NULL;
+    cache->valid = cache->frames = cache->keys = NULL;
 }
 
-/* At the first fill: keys stay NULL without memory. */
+/* At the first fill: there are none without memory. */
 static int create_tables(pw_tcache *cache)
 {
     const size_t num_lines = cache->num_lines;
-    cache->keys = calloc(num_lines, sizeof(*cache->keys));
+    if (cache->narrow) cache->groups = calloc(num_groups(cache), sizeof(*cache->groups));
+    else cache->keys = calloc(num_lines, sizeof(*cache->keys));
     cache->valid = calloc(num_lines * cache->valid_words + 1, sizeof(*cache->valid));
-    if (cache->keys && cache->valid && create_order(cache) == PW_OK) return PW_OK;
+    const bool is_made = has_tables(cache) && cache->valid;
+    if (is_made && (cache->narrow || create_order(cache) == PW_OK)) return PW_OK;
     free_tables(cache);
     return PW_ERR_NOMEM;
 }
@@ -322,9 +369,9 @@ static int create_frames(pw_tcache *cache)
     cache->frames = calloc((size_t)cache->num_lines * line_pages, sizeof(*cache->frames));
     if (!cache->frames) return PW_ERR_NOMEM;
     for (size_t line = 0; line < cache->num_lines; line++)
-        for (size_t i = 0; cache->keys[line] != EMPTY && i < line_pages; i++)
+        for (size_t i = 0; !is_empty(cache, (uint32_t)line) && i < line_pages; i++)
             cache->frames[line * line_pages + i] =
-                (line_number(cache->keys[line]) << cache->line_shift) + i;
+                (line_number(*key_at(cache, (uint32_t)line)) << cache->line_shift) + i;
     return PW_OK;
 }
 
@@ -337,7 +384,7 @@ void pw_tcache_destroy(pw_tcache *cache)
 int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *frame)
 {
     uint64_t key = key_of(cache, pdid, page);
-    if (page >> PAGE_BITS || !cache->keys) return 0;
+    if (page >> PAGE_BITS || !has_tables(cache)) return 0;
     bool is_newest = key == cache->last_key;
     uint32_t line = is_newest ? cache->last_line : find_line(cache, key);
     if (line == NO_LINE || !is_valid(cache, line, page)) return 0;
@@ -349,14 +396,17 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)
 {
     if (page >> PAGE_BITS) return PW_ERR_INVALID;
-    if (!cache->keys && create_tables(cache) < 0) return PW_ERR_NOMEM;
+    if (!has_tables(cache) && create_tables(cache) < 0) return PW_ERR_NOMEM;
     if (!cache->frames && frame != page && create_frames(cache) < 0) return PW_ERR_NOMEM;
     uint64_t key = key_of(cache, pdid, page);
+    const uint32_t set = set_of(cache, key);
+    if (cache->narrow && !keys_of_set(cache, set) && create_group(cache, set) < 0)
+        return PW_ERR_NOMEM;
     uint32_t line = find_line(cache, key);
     if (line == NO_LINE) {
-        line = find_victim(cache, set_of(cache, key));
-        if (cache->keys[line] != EMPTY) evict(cache, line);
-        cache->keys[line] = key;
+        line = find_victim(cache, set);
+        if (!is_empty(cache, line)) evict(cache, line);
+        *key_at(cache, line) = key;
         if (!cache->narrow) index_add(cache, key, line);
     }
     uint64_t i = page_in_line(cache, page);
@@ -371,7 +421,7 @@ int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t fram
 static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_page,
                              uint64_t last_page)
 {
-    uint64_t line_first = line_number(cache->keys[line]) << cache->line_shift;
+    uint64_t line_first = line_number(*key_at(cache, line)) << cache->line_shift;
     uint64_t line_last = line_first + cache->line_pages - 1;
     if (line_last < first_page || line_first > last_page) return 0;
     uint64_t first = first_page > line_first ? first_page - line_first : 0;
@@ -382,14 +432,14 @@ static uint64_t drop_overlap(pw_tcache *cache, uint32_t line, uint64_t first_pag
 uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t first_page,
                                     uint64_t num_pages)
 {
-    if (num_pages == 0 || first_page >> PAGE_BITS || !cache->keys) return 0;
+    if (num_pages == 0 || first_page >> PAGE_BITS || !has_tables(cache)) return 0;
     uint64_t last_page = ((uint64_t)1 << PAGE_BITS) - 1;
     if (num_pages - 1 < last_page - first_page) last_page = first_page + (num_pages - 1);
     uint64_t dropped = 0;
     uint64_t num_probes = (last_page >> cache->line_shift) - (first_page >> cache->line_shift) + 1;
     if (num_probes > cache->num_lines) {
         for (uint32_t line = 0; line < cache->num_lines; line++)
-            if (cache->keys[line] != EMPTY && (cache->keys[line] & 0xFFFF) == pdid)
+            if (!is_empty(cache, line) && (*key_at(cache, line) & 0xFFFF) == pdid)
                 dropped += drop_overlap(cache, line, first_page, last_page);
     } else {
         uint64_t key = key_of(cache, pdid, first_page);
@@ -404,8 +454,8 @@ uint64_t pw_tcache_invalidate_range(pw_tcache *cache, uint16_t pdid, uint64_t fi
 uint64_t pw_tcache_invalidate_all(pw_tcache *cache)
 {
     uint64_t dropped = 0;
-    for (uint32_t line = 0; cache->keys && line < cache->num_lines; line++)
-        if (cache->keys[line] != EMPTY)
+    for (uint32_t line = 0; has_tables(cache) && line < cache->num_lines; line++)
+        if (!is_empty(cache, line))
             dropped += drop_translations(cache, line, 0, cache->line_pages - 1);
     return dropped;
 }

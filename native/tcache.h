@@ -1,6 +1,6 @@
 /* Translation cache: set-associative, any ways/sets/line length, LRU, tagged with the PDID. It
  * serves as L1 TLB, L2 TLB, walk cache and prefetch buffer of the SMMU, and as the NIC's cache of
- * UTLB. Not thread-safe. No allocation after create. */
+ * UTLB. Not thread-safe. Allocates where a part of it is filled for the first time. */
 #ifndef PW_NATIVE_TCACHE_H
 #define PW_NATIVE_TCACHE_H
 #include "native/types.h"

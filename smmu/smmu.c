@@ -95,7 +95,7 @@ static uint32_t walk_tables(pw_smmu *smmu, uint16_t pdid, uint64_t page)
            !pw_tcache_lookup(smmu->walk_cache, pdid, table_of(page, level), &frame))
         level++;
     for (uint32_t read = level; read-- > 1;)
-        pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), 0);
+        pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), table_of(page, read));
     return level;
 }
 
