@@ -6,13 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool make_ring(pw_mailbox *mailbox)
-{
-    mailbox->taken_ns = malloc(mailbox->depth * sizeof *mailbox->taken_ns);
-    for (uint32_t i = 0; mailbox->taken_ns && i < mailbox->depth; i++)
-        mailbox->taken_ns[i] = INT64_MIN;
-    return mailbox->taken_ns != NULL;
-}
+#define FIRST_TAKEN 16u
 
 static void mailbox_destroy(pw_mailbox *mailbox)
 {
@@ -23,11 +17,16 @@ static void mailbox_destroy(pw_mailbox *mailbox)
 /* An entry came at at_ns and leaves at taken_ns. 1 when it found the mailbox full, PW_ERR_NOMEM. */
 static int mailbox_pass(pw_mailbox *mailbox, pw_time at_ns, pw_time taken_ns)
 {
-    if (!mailbox->taken_ns && !make_ring(mailbox)) return PW_ERR_NOMEM;
-    bool was_full =
-        mailbox->taken_ns[mailbox->next_taken] > at_ns; /* the one depth places before */
-    mailbox->taken_ns[mailbox->next_taken] = taken_ns;
-    mailbox->next_taken = mailbox->next_taken + 1 == mailbox->depth ? 0 : mailbox->next_taken + 1;
+    const uint32_t next = mailbox->next_taken;
+    bool was_full = false;
+    if (mailbox->num_taken == mailbox->depth)
+        was_full = mailbox->taken_ns[next] > at_ns; /* the one depth places before */
+    else if (PW_ARRAY_MAKE_ROOM(mailbox->taken_ns, mailbox->num_taken, mailbox->taken_capacity,
+                                FIRST_TAKEN) < 0)
+        return PW_ERR_NOMEM;
+    else mailbox->num_taken++;
+    mailbox->taken_ns[next] = taken_ns;
+    mailbox->next_taken = next + 1 == mailbox->depth ? 0 : next + 1;
     return was_full;
 }
 

@@ -29,8 +29,8 @@ typedef struct {
  * before it, in order, and loses nothing (flow control of the links). Only entries that cannot be
  * taken out at once are kept here; of the others it is known when the R5 took them. */
 typedef struct {
-    pw_time *taken_ns; /* ring of depth: when the last entries were taken out; NULL: none was */
-    uint32_t depth, next_taken;
+    pw_time *taken_ns; /* ring of depth, as far as it is used: when the last entries were taken */
+    uint32_t depth, next_taken, num_taken, taken_capacity;
     pw_queue waiting; /* of pw_mailbox_entry */
     pw_pool entries;
     uint32_t num_waiting;

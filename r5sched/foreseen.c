@@ -167,7 +167,7 @@ void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t strea
     pw_transactions *table = &firmware->transactions;
     uint16_t next;
     for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION; slot = next) {
-        pw_transaction *transaction = table->entries[slot];
+        pw_transaction *transaction = pw_transactions_at(table, slot);
         const pw_transfer *transfer = pw_transfer_on(firmware, transaction->channel);
         next = transaction->after;
         bool is_earlier = transaction->awaits_err && transaction->earliest_answer_ns < err_ns;

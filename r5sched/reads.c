@@ -14,7 +14,7 @@ int pw_firmware_read_request(pw_firmware *firmware, const pw_transfer *request, 
 {
     if (firmware->free_read < 0) {
         uint32_t i = firmware->reads_capacity;
-        if (PW_ARRAY_MAKE_ROOM(firmware->reads, i, firmware->reads_capacity, 64) < 0)
+        if (PW_ARRAY_MAKE_ROOM(firmware->reads, i, firmware->reads_capacity, 8) < 0)
             return PW_ERR_NOMEM;
         for (; i < firmware->reads_capacity; i++) {
             firmware->reads[i].next = firmware->free_read;

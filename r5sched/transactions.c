@@ -16,26 +16,39 @@ void pw_transactions_init(pw_transactions *table, bool ticket_queue)
 void pw_transactions_destroy(pw_transactions *table)
 {
     free(table->overtaken);
-    free(table->entries);
+    free(table->places);
     free(table->tickets);
-    pw_pool_finish(&table->pool);
-    table->overtaken = NULL;
-    table->entries = NULL;
-    table->tickets = NULL;
+    for (uint32_t i = 0; i < table->num_chunks; i++) free(table->chunks[i]);
+    free(table->chunks);
+    pw_transactions_init(table, table->ticket_queue);
 }
 
 static int make_tables(pw_transactions *table)
 {
-    pw_transaction **entries = calloc(PW_TRANSACTIONS, sizeof *entries);
+    uint16_t *places = calloc(PW_TRANSACTIONS, sizeof *places);
     uint16_t *tickets = malloc(PW_TRANSACTIONS * sizeof *tickets);
-    if (!entries || !tickets) {
-        free(entries);
+    if (!places || !tickets) {
+        free(places);
         free(tickets);
         return PW_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < PW_TRANSACTIONS; i++) tickets[i] = (uint16_t)i;
-    table->entries = entries;
+    table->places = places;
     table->tickets = tickets;
+    return PW_OK;
+}
+
+static int more_entries(pw_transactions *table)
+{
+    if (PW_ARRAY_MAKE_ROOM(table->chunks, table->num_chunks, table->chunks_capacity, 2) < 0)
+        return PW_ERR_NOMEM;
+    pw_transaction *chunk = calloc(PW_TRANSACTIONS_CHUNK, sizeof *chunk);
+    if (!chunk) return PW_ERR_NOMEM;
+    for (uint32_t i = PW_TRANSACTIONS_CHUNK; i-- > 0;) {
+        chunk[i].place = (uint16_t)(table->num_chunks * PW_TRANSACTIONS_CHUNK + i);
+        pw_link_push(&table->free_list, &chunk[i]);
+    }
+    table->chunks[table->num_chunks++] = chunk;
     return PW_OK;
 }
 
@@ -47,19 +60,20 @@ static uint16_t take_id(pw_transactions *table)
         return id;
     }
     uint32_t slot = 0;
-    while (table->entries[slot]) slot++;
+    while (table->places[slot]) slot++;
     return table->tickets[slot];
 }
 
 pw_transaction *pw_transactions_claim(pw_transactions *table)
 {
-    if (table->num_free == 0 || (!table->entries && make_tables(table) < 0)) return NULL;
-    pw_transaction *transaction = pw_pool_take(&table->pool, sizeof *transaction);
-    if (!transaction) return NULL;
+    if (table->num_free == 0 || (!table->places && make_tables(table) < 0)) return NULL;
+    if (!table->free_list && more_entries(table) < 0) return NULL;
+    pw_transaction *transaction = pw_link_pop(&table->free_list);
     uint16_t id = take_id(table);
     table->num_free--;
-    table->entries[id & SLOT_MASK] = transaction;
+    table->places[id & SLOT_MASK] = (uint16_t)(transaction->place + 1);
     *transaction = (pw_transaction){
+        .place = transaction->place,
         .id = id,
         .state = pw_block_transition_of(PW_TRANSACTION_FREE, PW_BLOCK_START)->next,
         .deadline_ns = PW_NEVER,
@@ -79,8 +93,8 @@ void pw_transactions_release(pw_transactions *table, pw_transaction *transaction
         (uint16_t)((transaction->id + PW_TRANSACTIONS) & ID_MASK); /* of the next holder */
     table->tickets[table->ticket_queue ? tail : slot] = transaction->id;
     table->num_free++;
-    table->entries[slot] = NULL;
-    pw_pool_give(&table->pool, transaction);
+    table->places[slot] = 0;
+    pw_link_push(&table->free_list, transaction);
 }
 
 pw_transaction *pw_transactions_find(pw_transactions *table, uint16_t id)
@@ -112,7 +126,8 @@ void pw_transactions_await(pw_transactions *table, pw_transaction *transaction,
     transaction->earliest_answer_ns = earliest_answer_ns;
     transaction->before = PW_NO_TRANSACTION;
     transaction->after = table->first_unanswered;
-    if (transaction->after != PW_NO_TRANSACTION) table->entries[transaction->after]->before = slot;
+    if (transaction->after != PW_NO_TRANSACTION)
+        pw_transactions_at(table, transaction->after)->before = slot;
     table->first_unanswered = slot;
     if (earliest_answer_ns < table->earliest_answer_ns)
         table->earliest_answer_ns = earliest_answer_ns;
@@ -121,10 +136,11 @@ void pw_transactions_await(pw_transactions *table, pw_transaction *transaction,
 static void find_earliest(pw_transactions *table)
 {
     pw_time earliest_ns = PW_NEVER;
-    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION;
-         slot = table->entries[slot]->after)
-        if (table->entries[slot]->earliest_answer_ns < earliest_ns)
-            earliest_ns = table->entries[slot]->earliest_answer_ns;
+    for (uint16_t slot = table->first_unanswered; slot != PW_NO_TRANSACTION;) {
+        const pw_transaction *each = pw_transactions_at(table, slot);
+        if (each->earliest_answer_ns < earliest_ns) earliest_ns = each->earliest_answer_ns;
+        slot = each->after;
+    }
     for (uint32_t i = 0; i < table->num_overtaken; i++)
         if (table->overtaken[i].earliest_answer_ns < earliest_ns)
             earliest_ns = table->overtaken[i].earliest_answer_ns;
@@ -136,10 +152,10 @@ void pw_transactions_answered(pw_transactions *table, pw_transaction *transactio
     if (!transaction->unanswered) return;
     transaction->unanswered = transaction->awaits_err = false;
     if (transaction->before != PW_NO_TRANSACTION)
-        table->entries[transaction->before]->after = transaction->after;
+        pw_transactions_at(table, transaction->before)->after = transaction->after;
     else table->first_unanswered = transaction->after;
     if (transaction->after != PW_NO_TRANSACTION)
-        table->entries[transaction->after]->before = transaction->before;
+        pw_transactions_at(table, transaction->after)->before = transaction->before;
     if (transaction->earliest_answer_ns == table->earliest_answer_ns) find_earliest(table);
 }
 

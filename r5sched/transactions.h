@@ -15,7 +15,8 @@
 #define PW_ATTEMPTS_MAX (2 * (PW_SEQUENCE_MASK + 1))
 
 typedef struct {
-    pw_link link; /* free: in the pool */
+    pw_link link; /* free: in the table's list */
+    uint16_t place; /* in the table's chunks */
     uint16_t id;
     uint16_t sequence;
     uint8_t state;          /* enum pw_transaction_state */
@@ -53,10 +54,16 @@ typedef struct {
     uint16_t id, sequence;
 } pw_overtaken;
 
+#define PW_TRANSACTIONS_CHUNK 16u
+
 typedef struct {
-    pw_transaction **entries; /* of PW_TRANSACTIONS, NULL: a free one; made at the first claim */
+    /* Of PW_TRANSACTIONS, where each is that is pending, plus one; 0: free. Made at the first
+     * claim. */
+    uint16_t *places;
     uint16_t *tickets; /* as many ids; without the ticket queue: that of each entry's next holder */
-    pw_pool pool;
+    pw_transaction **chunks; /* of PW_TRANSACTIONS_CHUNK each: as many as ever were pending */
+    uint32_t num_chunks, chunks_capacity;
+    pw_link *free_list;
     bool ticket_queue; /* false: a free id is searched for from the start of the table */
     uint32_t next_ticket, num_free;
     uint32_t num_armed; /* with a deadline */
@@ -75,7 +82,9 @@ pw_transaction *pw_transactions_claim(pw_transactions *table);
 /* The pending entry in a slot below PW_TRANSACTIONS; NULL: it is free. */
 static inline pw_transaction *pw_transactions_at(const pw_transactions *table, uint32_t slot)
 {
-    return table->entries ? table->entries[slot] : NULL;
+    const uint32_t place = table->places ? table->places[slot] : 0;
+    if (!place) return NULL;
+    return &table->chunks[(place - 1) / PW_TRANSACTIONS_CHUNK][(place - 1) % PW_TRANSACTIONS_CHUNK];
 }
 /* Return the ticket; the timer stops. The entry's id is that of its next holder then. */
 void pw_transactions_release(pw_transactions *table, pw_transaction *transaction);
