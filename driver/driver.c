@@ -147,7 +147,7 @@ pw_cpu_instant pw_driver_work(pw_driver *driver, const pw_tasklet_job *job, pw_t
 /* The run has brought the page in. PW_ERR_NOMEM. */
 static int note_page(pw_tasklet_run *run, uint64_t page)
 {
-    if (PW_ARRAY_MAKE_ROOM(run->pages, run->num_pages, run->capacity, 64) < 0) return PW_ERR_NOMEM;
+    if (PW_ARRAY_MAKE_ROOM(run->pages, run->num_pages, run->capacity, 8) < 0) return PW_ERR_NOMEM;
     run->pages[run->num_pages++] = page;
     return PW_OK;
 }
@@ -691,7 +691,7 @@ static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_
         pw_smmu_clear_fault(driver->smmu, bank, driver->handled_ns);
     driver->counters->fault_interrupts++;
     driver->counters->page_in_ns += cost_ns;
-    pw_time_histogram_add(&driver->interrupt_times, start_ns);
+    pw_time_histogram_note(&driver->interrupt_times, start_ns);
     uint64_t address = (uint64_t)bank->far_high << 32 | bank->far;
     pw_trace_add(driver->trace, start_ns, PW_TRACE_HANDLER, address >> PW_PAGE_SHIFT, bank->fsr);
     if (preempts) {
@@ -807,7 +807,6 @@ void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings 
     pw_presence_init(&driver->presence, &driver->cpu);
     pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth,
                     (uint32_t)settings->ni_fifo_remembers);
-    pw_time_histogram_init(&driver->interrupt_times);
     driver->thread = (pw_library_thread){.costs = costs,
                                          .settings = settings,
                                          .counters = counters,
@@ -833,5 +832,6 @@ void pw_driver_destroy(pw_driver *driver)
     pw_presence_destroy(&driver->presence);
     pw_cpu_destroy(&driver->cpu);
     pw_ni_fifo_finish(&driver->fifo);
+    free(driver->interrupt_times);
     free(driver->marks);
 }

@@ -335,7 +335,7 @@ static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_se
     if (!wakeup || !joins(thread, wakeup, sent, since_ns))
         wakeup = new_wakeup(thread, sender, sent.span, since_ns);
     if (!wakeup ||
-        PW_ARRAY_MAKE_ROOM(wakeup->messages, wakeup->num_messages, wakeup->capacity, 16) < 0)
+        PW_ARRAY_MAKE_ROOM(wakeup->messages, wakeup->num_messages, wakeup->capacity, 2) < 0)
         return NULL;
     wakeup->last_span = sent.span;
     if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;

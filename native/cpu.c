@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SLOTS 16u
+#define FIRST_SLOTS 4u
 #define KEPT_INTERRUPTS 64u /* of a span that is closed: room for the next one */
 
 void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns)
@@ -57,7 +57,7 @@ static pw_time time_in(const pw_cpu *cpu, const pw_cpu_span *span, pw_time work_
 
 static int preempt(pw_cpu_span *span, pw_time at_ns)
 {
-    if (PW_ARRAY_MAKE_ROOM(span->interrupts, span->num_interrupts, span->capacity, 16) < 0)
+    if (PW_ARRAY_MAKE_ROOM(span->interrupts, span->num_interrupts, span->capacity, 4) < 0)
         return PW_ERR_NOMEM;
     uint32_t place = span->num_interrupts++;
     for (; place && span->interrupts[place - 1] > at_ns; place--)

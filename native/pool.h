@@ -55,7 +55,7 @@ typedef struct {
 static inline void pw_pool_give(pw_pool *pool, void *item) { pw_link_push(&pool->free_list, item); }
 
 #define PW_POOL_CHUNK_FIRST 4 /* items; each further chunk has twice as many, up to _MAX */
-#define PW_POOL_CHUNK_MAX 64
+#define PW_POOL_CHUNK_MAX 16
 
 /* Stands before its items. */
 typedef struct {

@@ -3,6 +3,7 @@
  * for the peers. Not thread-safe. */
 #ifndef PW_NATIVE_TALLIES_H
 #define PW_NATIVE_TALLIES_H
+#include "native/array.h"
 #include "native/peers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +54,18 @@ static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time t
     histogram->bins[time_ns / histogram->bin_ns]++;
 }
 
+/* The same, of a histogram that is made at its first time; without memory none is counted. */
+static inline void pw_time_histogram_note(pw_time_histogram **histogram, pw_time time_ns)
+{
+    if (!*histogram && (*histogram = malloc(sizeof **histogram)))
+        pw_time_histogram_init(*histogram);
+    if (*histogram) pw_time_histogram_add(*histogram, time_ns);
+}
+
 /* Which pages were met how often: counts of groups of neighbouring pages, in a fixed number of
  * places. A group more than there are places for makes all groups twice as long and merges
- * neighbours, until there is room; no count is lost. Zeroed: empty; the first page allocates, and
- * without memory none is counted. */
+ * neighbours, until there is room; no count is lost. Zeroed: empty; places are made as groups come,
+ * and without memory for one a page is not counted. */
 
 /* cdef begin */
 #define PW_HEAT_GROUPS 256
@@ -68,8 +77,8 @@ typedef struct {
 
 typedef struct {
     uint32_t shift; /* a group is 2^shift pages */
-    uint32_t num_groups;
-    pw_heat_group *groups; /* PW_HEAT_GROUPS, ascending; NULL: none yet */
+    uint32_t num_groups, capacity;
+    pw_heat_group *groups; /* ascending; NULL: none yet */
 } pw_page_heat;
 /* cdef end */
 
@@ -106,17 +115,16 @@ static inline void pw_page_heat_finish(pw_page_heat *heat)
 
 static inline void pw_page_heat_add(pw_page_heat *heat, uint64_t page)
 {
-    if (!heat->groups) heat->groups = calloc(PW_HEAT_GROUPS, sizeof *heat->groups);
-    if (!heat->groups) return;
     for (;; pw_page_heat_merge(heat)) {
         uint64_t group = page >> heat->shift;
         uint32_t place = pw_page_heat_place(heat, group);
-        pw_heat_group *at = &heat->groups[place];
-        if (place < heat->num_groups && at->group == group) {
-            at->count++;
+        if (place < heat->num_groups && heat->groups[place].group == group) {
+            heat->groups[place].count++;
             return;
         }
         if (heat->num_groups == PW_HEAT_GROUPS) continue;
+        if (PW_ARRAY_MAKE_ROOM(heat->groups, heat->num_groups, heat->capacity, 8) < 0) return;
+        pw_heat_group *at = &heat->groups[place];
         memmove(at + 1, at, (heat->num_groups - place) * sizeof *at);
         *at = (pw_heat_group){group, 1};
         heat->num_groups++;
@@ -135,7 +143,7 @@ typedef struct {
     pw_log_histogram message_sizes; /* bytes of each */
     pw_log_histogram fault_waits;   /* ns from the NACK of a page fault, as the R5 handled it, until
                                        the block was sent again */
-    pw_time_histogram fault_times;
+    pw_time_histogram *fault_times; /* NULL: nothing has faulted */
     pw_page_heat fault_pages;
     pw_peers peers; /* of pw_peer_traffic: those to whom something left */
 } pw_tallies;
@@ -153,7 +161,7 @@ static inline void pw_tallies_message(pw_tallies *tallies, uint32_t peer, uint64
 
 static inline void pw_tallies_fault(pw_tallies *tallies, uint64_t page, pw_time at_ns)
 {
-    pw_time_histogram_add(&tallies->fault_times, at_ns);
+    pw_time_histogram_note(&tallies->fault_times, at_ns);
     pw_page_heat_add(&tallies->fault_pages, page);
 }
 

@@ -178,6 +178,8 @@ static bool grant_block(pw_ni *ni, pw_inbound *inbound, uint32_t block_idx)
             return false;
     }
     access.is_translated = false;
+    if (!inbound->translations) inbound->translations = malloc(2 * PW_GRANT_BLOCKS);
+    if (!inbound->translations) return false;
     for (access.page = first_page; access.page <= last_page; access.page++) {
         pw_translate(ni->translation, &inbound->walk, &access, &result);
         if (access.page == first_page)

@@ -2,6 +2,7 @@
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_BUCKETS 8u
 
@@ -76,26 +77,43 @@ static int more_buckets(pw_ni *ni)
     return PW_OK;
 }
 
+#define KEPT_WORDS 8u /* of `many`: 8 MB of blocks */
+
+/* A bit for each block, none set. False: no memory. */
+static bool make_bits(pw_inbound *inbound, uint32_t num_blocks)
+{
+    const uint32_t num_words = (num_blocks + 63) / 64;
+    inbound->delivered = &inbound->few;
+    if (num_words <= 1) return true;
+    if (num_words > inbound->many_words || inbound->many_words > KEPT_WORDS) {
+        free(inbound->many);
+        inbound->many_words = num_words < KEPT_WORDS ? KEPT_WORDS : num_words;
+        inbound->many = malloc(inbound->many_words * sizeof *inbound->many);
+        if (!inbound->many) inbound->many_words = 0;
+    }
+    if (inbound->many) memset(inbound->many, 0, num_words * sizeof *inbound->many);
+    inbound->delivered = inbound->many;
+    return inbound->many != NULL;
+}
+
 pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
                               uint64_t destination_address, uint64_t num_bytes,
                               const pw_notification *notification)
 {
     uint32_t num_blocks =
         pw_num_blocks((uint64_t)ni->settings.block_bytes, destination_address, num_bytes);
-    uint32_t num_words = (num_blocks + 63) / 64;
     if (ni->num_inbounds == ni->num_inbound_buckets && more_buckets(ni) < 0) return NULL;
     pw_inbound *inbound = ni->free_inbounds;
     if (inbound) ni->free_inbounds = inbound->next;
     else if (!(inbound = calloc(1, sizeof *inbound))) return NULL;
-    *inbound = (pw_inbound){.walk = {.for_write = true, .many = inbound->walk.many}};
-    inbound->delivered = inbound->small;
-    if (num_words > sizeof inbound->small / sizeof inbound->small[0]) {
-        inbound->delivered = calloc(num_words, sizeof *inbound->delivered);
-        if (!inbound->delivered) {
-            inbound->next = ni->free_inbounds;
-            ni->free_inbounds = inbound;
-            return NULL;
-        }
+    *inbound = (pw_inbound){.walk = {.for_write = true, .many = inbound->walk.many},
+                            .many = inbound->many,
+                            .many_words = inbound->many_words,
+                            .translations = inbound->translations};
+    if (!make_bits(inbound, num_blocks)) {
+        inbound->next = ni->free_inbounds;
+        ni->free_inbounds = inbound;
+        return NULL;
     }
     inbound->peer = peer;
     inbound->stream = stream;
@@ -121,7 +139,6 @@ static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
     pw_bounds_release(ni, inbound);
     pw_path *path = pw_ni_path(ni, inbound->peer);
     if (path->lost.stream == inbound->stream) path->lost.is_set = false; /* it never comes */
-    if (inbound->delivered != inbound->small) free(inbound->delivered);
     if ((inbound->has_page_ins || ni->advises) && inbound->num_bytes)
         pw_presence_forget(&ni->driver.presence, pw_page_of(inbound->destination_address),
                            pw_page_of(inbound->destination_address + inbound->num_bytes - 1) -
@@ -181,21 +198,26 @@ void pw_inbound_fail(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
     destroy_inbound(ni, inbound);
 }
 
+static void free_inbound(pw_inbound *inbound)
+{
+    free(inbound->many);
+    free(inbound->translations);
+    pw_residency_finish(&inbound->walk);
+    free(inbound);
+}
+
 void pw_inbound_destroy_all(pw_ni *ni)
 {
     for (uint32_t i = 0; i < ni->num_inbound_buckets; i++)
         while (ni->inbounds[i]) {
             pw_inbound *inbound = ni->inbounds[i];
             ni->inbounds[i] = inbound->next;
-            if (inbound->delivered != inbound->small) free(inbound->delivered);
-            pw_residency_finish(&inbound->walk);
-            free(inbound);
+            free_inbound(inbound);
         }
     while (ni->free_inbounds) {
         pw_inbound *inbound = ni->free_inbounds;
         ni->free_inbounds = inbound->next;
-        pw_residency_finish(&inbound->walk);
-        free(inbound);
+        free_inbound(inbound);
     }
     free(ni->inbounds);
 }

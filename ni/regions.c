@@ -79,7 +79,7 @@ static uint64_t make_key(pw_regions *regions, uint32_t slot, uint32_t generation
 static int grow(pw_regions *regions)
 {
     const uint32_t num_before = regions->capacity;
-    int code = PW_ARRAY_MAKE_ROOM(regions->list, num_before, regions->capacity, 64);
+    int code = PW_ARRAY_MAKE_ROOM(regions->list, num_before, regions->capacity, 8);
     for (uint32_t slot = regions->capacity; slot-- > num_before;) {
         regions->list[slot] = (pw_region){.next_free = regions->first_free};
         regions->first_free = (int32_t)slot;

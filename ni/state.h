@@ -40,8 +40,9 @@ typedef struct {
 typedef struct pw_inbound {
     struct pw_inbound *next; /* hash chain, or free list */
     uint64_t destination_address, num_bytes;
-    uint64_t *delivered; /* bit a block; inside small while that is enough */
-    uint64_t small[8];
+    uint64_t *delivered; /* bit a block: few while that is enough, else many */
+    uint64_t few, *many; /* many: NULL, or of many_words; stays for the next transfer */
+    uint32_t many_words;
     pw_notification notification;
     pw_time notification_ns; /* stall: its access waits until then */
     uint32_t peer, stream;
@@ -51,7 +52,8 @@ typedef struct pw_inbound {
     bool refused; /* going back: the source was told of the next block, and has not sent it again */
     uint64_t granted_generation;               /* of the memory, when the blocks were granted */
     uint32_t granted_end;                      /* blocks before this one are translated already */
-    uint8_t translations[2 * PW_GRANT_BLOCKS]; /* ring by block: how its first page is translated */
+    uint8_t *translations; /* ring of 2 * PW_GRANT_BLOCKS by block: how its first page is
+                              translated; NULL: nothing was granted yet */
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
     pw_time bound_ns; /* nothing more of it arrives before */

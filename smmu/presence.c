@@ -1,7 +1,7 @@
 #include "smmu/presence.h"
 #include <stdlib.h>
 
-#define FIRST_CAPACITY 64u
+#define FIRST_CAPACITY 16u
 #define GROUP_PAGES 8u
 
 void pw_presence_init(pw_presence *table, const pw_cpu *cpu) { *table = (pw_presence){.cpu = cpu}; }

@@ -202,8 +202,12 @@ static void put_calls(json *out, const pw_call_counts *calls)
     put(out, "}", 1);
 }
 
+/* NULL: nothing was counted. */
 static void put_histogram(json *out, const pw_time_histogram *histogram)
 {
+    pw_time_histogram none;
+    pw_time_histogram_init(&none);
+    if (!histogram) histogram = &none;
     put_format(out, "{\"bin_ns\": %" PRId64 ", \"bins\": ", histogram->bin_ns);
     put_list(out, histogram->bins, PW_HISTOGRAM_BINS);
     put(out, "}", 1);
@@ -232,7 +236,7 @@ static void put_tallies(json *out, const pw_tallies *tallies)
     put_format(out, ", \"fault_waits_ns\": ");
     put_list(out, tallies->fault_waits.bins, PW_LOG_BINS);
     put_format(out, ", \"fault_times\": ");
-    put_histogram(out, &tallies->fault_times);
+    put_histogram(out, tallies->fault_times);
     const pw_page_heat *heat = &tallies->fault_pages;
     put_format(out, ", \"fault_pages\": {\"group_pages\": %" PRIu64 ", \"faults\": {",
                UINT64_C(1) << heat->shift);

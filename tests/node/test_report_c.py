@@ -182,7 +182,8 @@ def test_tallies_are_exact():
     most = 2**64 - 1
     tallies.message_sizes.bins[0:3] = [1, most, 3]
     tallies.fault_waits.bins[64] = 5
-    tallies.fault_times.bin_ns, tallies.fault_times.bins[255] = 2048, 7
+    times = tallies.fault_times = ffi.new("pw_time_histogram *")
+    times.bin_ns, times.bins[255] = 2048, 7
     heat = tallies.fault_pages
     groups = heat.groups = ffi.new("pw_heat_group[]", 2)
     heat.shift, heat.num_groups = 3, 2
