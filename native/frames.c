@@ -1,6 +1,7 @@
 /* Seals of frames, and the buffers that frames leave in. */
 #include "native/frames.h"
 #include "native/crc32c.h"
+#include "native/parts.h"
 #include "native/peers.h"
 #include "native/pool.h"
 #include <stdlib.h>
@@ -29,6 +30,7 @@ typedef struct {
     struct pw_buffer *open; /* that its next frame goes to; NULL: none yet */
 } pw_burst_peer;
 
+/* In a pool of parts it stands before its data, and both are a part. */
 typedef struct pw_buffer {
     pw_link link;
     pw_burst_peer *receiver;
@@ -51,7 +53,8 @@ struct pw_burst_pool {
     pw_link *lent;                         /* handed to the host */
     pw_buffer *opened_first, *opened_last; /* open ones, in the order in which they were opened */
     pw_link *chunks;
-    bool is_part; /* see pw_burst_pool_set_part */
+    pw_parts *parts; /* NULL: see pw_burst_pool_set_parts */
+    pw_parts own_parts;
     pw_burst_allocate allocate;
     void *context;
 };
@@ -68,16 +71,19 @@ void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, v
     pool->context = context;
 }
 
-void pw_burst_pool_set_part(pw_burst_pool *pool) { pool->is_part = true; }
+void pw_burst_pool_set_parts(pw_burst_pool *pool, pw_parts *shared)
+{
+    pool->parts = shared ? shared : &pool->own_parts;
+}
 
 void pw_burst_pool_destroy(pw_burst_pool *pool)
 {
     if (!pool) return;
     for (pw_chunk *chunk; (chunk = pw_link_pop(&pool->chunks));) {
-        for (int i = 0; pool->is_part && i < CHUNK_BUFFERS; i++) free(chunk->buffers[i].data);
         free(chunk->own);
         free(chunk);
     }
+    pw_parts_finish(&pool->own_parts);
     pw_peers_clear(&pool->peers);
     free(pool);
 }
@@ -88,34 +94,58 @@ static bool grow(pw_burst_pool *pool)
     pw_chunk *chunk = calloc(1, sizeof *chunk);
     if (!chunk) return false;
     uint8_t *data = NULL;
-    if (pool->allocate && !pool->is_part) data = pool->allocate(pool->context, num_bytes);
-    if (!data && !pool->is_part && !(data = chunk->own = aligned_alloc(64, num_bytes))) {
+    if (pool->allocate) data = pool->allocate(pool->context, num_bytes);
+    if (!data && !(data = chunk->own = aligned_alloc(64, num_bytes))) {
         free(chunk);
         return false;
     }
     pw_link_push(&pool->chunks, chunk);
     for (int i = CHUNK_BUFFERS; i-- > 0;) {
-        if (data) chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
-        if (data) chunk->buffers[i].capacity = PW_BURST_BYTES;
+        chunk->buffers[i].data = data + (size_t)i * PW_BURST_BYTES;
         pw_link_push(&pool->free_list, &chunk->buffers[i]);
     }
     return true;
 }
 
-#define PART_BYTES 320u /* a buffer's at first, and what is reserved: two blocks' frames fit in */
+#define RESERVED_BYTES 320u /* of parts: two blocks' frames fit in */
 
-/* Of a pool of parts: is there room for num_bytes more, or can it be made? */
-static bool has_room(pw_buffer *buffer, uint32_t num_bytes)
+/* With room for so many bytes; NULL: no memory. */
+static pw_buffer *take_part(pw_burst_pool *pool, uint32_t num_bytes)
+{
+    const size_t size = pw_parts_size(sizeof(pw_buffer) + num_bytes);
+    pw_buffer *buffer = pw_parts_take(pool->parts, size);
+    if (!buffer) return NULL;
+    buffer->data = (uint8_t *)(buffer + 1);
+    buffer->capacity = (uint32_t)(size - sizeof *buffer);
+    return buffer;
+}
+
+static void give_part(pw_burst_pool *pool, pw_buffer *buffer)
+{
+    pw_parts_give(pool->parts, buffer, sizeof *buffer + buffer->capacity);
+}
+
+/* The open buffer, of parts, with room for num_bytes more: itself, or a longer one in its place.
+ * NULL: no memory. */
+static pw_buffer *make_room(pw_burst_pool *pool, pw_buffer *buffer, uint32_t num_bytes)
 {
     const uint32_t wanted = buffer->num_bytes + num_bytes;
-    uint32_t capacity = buffer->capacity ? buffer->capacity : PART_BYTES;
-    if (wanted <= buffer->capacity) return true;
-    while (capacity < wanted) capacity *= 2;
-    uint8_t *data = realloc(buffer->data, capacity);
-    if (!data) return false;
-    buffer->data = data;
-    buffer->capacity = capacity;
-    return true;
+    if (wanted <= buffer->capacity) return buffer;
+    pw_buffer *longer = take_part(pool, wanted);
+    if (!longer) return NULL;
+    memcpy(longer->data, buffer->data, buffer->num_bytes);
+    longer->receiver = buffer->receiver;
+    longer->receiver->open = longer;
+    longer->num_bytes = buffer->num_bytes;
+    longer->full_bytes = buffer->full_bytes;
+    longer->opened_before = buffer->opened_before;
+    longer->opened_behind = buffer->opened_behind;
+    if (longer->opened_before) longer->opened_before->opened_behind = longer;
+    else pool->opened_first = longer;
+    if (longer->opened_behind) longer->opened_behind->opened_before = longer;
+    else pool->opened_last = longer;
+    give_part(pool, buffer);
+    return longer;
 }
 
 static pw_buffer *open_of(const pw_burst_pool *pool, uint32_t peer)
@@ -124,12 +154,20 @@ static pw_buffer *open_of(const pw_burst_pool *pool, uint32_t peer)
     return known ? known->open : NULL;
 }
 
-static bool open_buffer(pw_burst_pool *pool, uint32_t peer)
+/* For a frame of num_bytes. */
+static pw_buffer *take_buffer(pw_burst_pool *pool, uint32_t num_bytes)
+{
+    if (pool->parts) return take_part(pool, num_bytes);
+    return pool->free_list || grow(pool) ? pw_link_pop(&pool->free_list) : NULL;
+}
+
+static bool open_buffer(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     pw_burst_peer *known = pw_peers_find(&pool->peers, peer);
     if (!known) known = pw_peers_make(&pool->peers, peer, sizeof *known);
-    if (!known || (!pool->free_list && !grow(pool))) return false;
-    pw_buffer *buffer = known->open = pw_link_pop(&pool->free_list);
+    pw_buffer *buffer = known ? take_buffer(pool, num_bytes) : NULL;
+    if (!buffer) return false;
+    known->open = buffer;
     buffer->receiver = known;
     buffer->num_bytes = buffer->full_bytes = 0;
     buffer->opened_behind = NULL;
@@ -163,8 +201,8 @@ void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     make_way(pool, peer, num_bytes);
     pw_buffer *buffer = open_of(pool, peer);
-    if (buffer && pool->is_part)
-        (void)has_room(buffer, PART_BYTES); /* without, a frame will tell */
+    if (buffer && pool->parts) /* without memory a frame will tell; the first one has that room */
+        (void)make_room(pool, buffer, RESERVED_BYTES);
 }
 
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
@@ -177,9 +215,10 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
 {
     make_way(pool, peer, full_bytes);
     pw_buffer *buffer = open_of(pool, peer);
-    if (!buffer && !open_buffer(pool, peer)) return NULL;
+    const uint32_t first_bytes = full_bytes > num_bytes ? RESERVED_BYTES : num_bytes;
+    if (!buffer && !open_buffer(pool, peer, first_bytes)) return NULL;
     if (!buffer) buffer = pool->opened_last;
-    if (pool->is_part && !has_room(buffer, num_bytes)) return NULL;
+    if (pool->parts && !(buffer = make_room(pool, buffer, num_bytes))) return NULL;
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     buffer->full_bytes += full_bytes;
@@ -193,7 +232,8 @@ void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     buffer->full_bytes -= num_bytes;
     if (buffer->num_bytes) return;
     close_buffer(pool, buffer);
-    pw_link_push(&pool->free_list, buffer);
+    if (pool->parts) give_part(pool, buffer);
+    else pw_link_push(&pool->free_list, buffer);
 }
 
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
@@ -205,7 +245,7 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
             pw_queue_append(&pool->ready, each);
         }
     pw_buffer *buffer = pw_queue_take(&pool->ready);
-    pw_link_push(&pool->lent, buffer);
+    if (!pool->parts) pw_link_push(&pool->lent, buffer);
     out->peer = buffer->receiver->peer.peer;
     out->num_bytes = buffer->num_bytes;
     out->full_bytes = buffer->full_bytes;
@@ -222,6 +262,10 @@ bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer)
 
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 {
+    if (pool->parts) {
+        give_part(pool, (pw_buffer *)(void *)data - 1);
+        return;
+    }
     for (pw_link **link = &pool->lent; *link; link = &(*link)->next)
         if (((pw_buffer *)*link)->data == data) {
             pw_link_push(&pool->free_list, pw_link_pop(link));
@@ -231,7 +275,7 @@ void pw_burst_release(pw_burst_pool *pool, uint8_t *data)
 
 uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool)
 {
-    uint32_t num_buffers = 0;
+    uint32_t num_buffers = pool->own_parts.num_parts;
     for (const pw_link *chunk = pool->chunks; chunk; chunk = chunk->next)
         num_buffers += CHUNK_BUFFERS;
     return num_buffers;

@@ -158,6 +158,7 @@ typedef struct {
 /* cdef end */
 
 typedef struct pw_burst_pool pw_burst_pool;
+struct pw_parts; /* native/parts.h */
 
 int pw_burst_pool_create(pw_burst_pool **out);
 void pw_burst_pool_destroy(pw_burst_pool *pool);
@@ -165,9 +166,9 @@ void pw_burst_pool_destroy(pw_burst_pool *pool);
  * outlive their use but not the pool; NULL from it: the pool takes its own for these. */
 typedef uint8_t *(*pw_burst_allocate)(void *context, size_t num_bytes);
 void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context);
-/* Frames leave bytes out: buffers, of the pool's own memory, are as long as what stands in them has
- * ever needed. Before the first. */
-void pw_burst_pool_set_part(pw_burst_pool *pool);
+/* Frames leave bytes out: buffers are parts, as long as what stands in them needs; of the pool's own
+ * memory, or with `shared` of that, which outlives their use but not the pool. Before the first. */
+void pw_burst_pool_set_parts(pw_burst_pool *pool, struct pw_parts *shared);
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */
 void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);

@@ -103,7 +103,6 @@ static int create_parts(pw_ni *ni)
                    &ni->smmu, &ni->impairments);
     ni->firmware.auto_timeout_ns = timeout_of;
     ni->firmware.owner = ni;
-    pw_time_histogram_init(&ni->tallies.fault_times);
     return PW_OK;
 }
 
@@ -192,6 +191,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_calendar_finish(&ni->copier);
     pw_peers_clear(&ni->tallies.peers);
     pw_page_heat_finish(&ni->tallies.fault_pages);
+    free(ni->tallies.fault_times);
     free(ni);
 }
 
@@ -420,10 +420,10 @@ void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context
     pw_burst_pool_set_memory(ni->bursts, allocate, context);
 }
 
-void pw_ni_set_without_bytes(pw_ni *ni)
+void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
 {
     ni->has_no_bytes = true;
-    pw_burst_pool_set_part(ni->bursts);
+    pw_burst_pool_set_parts(ni->bursts, shared);
 }
 
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
@@ -470,7 +470,8 @@ int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)
 
 void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out)
 {
-    *out = ni->driver.interrupt_times;
+    if (ni->driver.interrupt_times) *out = *ni->driver.interrupt_times;
+    else pw_time_histogram_init(out);
 }
 
 void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }

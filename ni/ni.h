@@ -267,8 +267,9 @@ pw_trace *pw_ni_trace(pw_ni *ni);
 
 /* Blocks, messages and notifications carry no bytes, and no CRC; no address is read or written:
  * memory is a detached model's. Times, counters and the order of everything are those of an NI with
- * bytes. All nodes alike; before the first transfer. */
-void pw_ni_set_without_bytes(pw_ni *ni);
+ * bytes. All nodes alike; before the first transfer. shared: for bursts, NULL: none; see
+ * pw_burst_pool_set_parts. */
+void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared);
 bool pw_ni_has_no_bytes(const pw_ni *ni);
 
 /* Memory for bursts, before the first one is made: see pw_burst_pool_set_memory. */

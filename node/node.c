@@ -50,7 +50,9 @@ static int create_engine(pw_node *node, const char **reason)
     code = pw_ni_create(&node->costs, &node->settings, node->wire->node, node->wire->num_nodes,
                         node->memory, &node->ni);
     if (code < 0) return code;
-    if (node->has_no_bytes) pw_ni_set_without_bytes(node->ni);
+    const pw_wire_ops *wire = node->wire->ops;
+    if (node->has_no_bytes)
+        pw_ni_set_without_bytes(node->ni, wire->parts ? wire->parts(node->wire) : NULL);
     uint64_t secret;
     *reason = "no random number for the keys of memory: getrandom failed";
     if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret) return PW_ERR_HOST;

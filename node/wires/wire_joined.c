@@ -1,4 +1,5 @@
 #include "node/wires/wire.h"
+#include "native/parts.h"
 #include "native/pool.h"
 
 /* A burst is in one list at a time: its destination's inbox, nowhere while that reads it, its
@@ -26,6 +27,7 @@ struct join {
     void (*sent)(void *context, uint32_t node); /* NULL: nobody watches */
     void *context;
     pw_pool pool;
+    pw_parts parts;
     end ends[];
 };
 
@@ -135,6 +137,8 @@ static uint32_t num_pending(const pw_wire *wire)
     return ((const end *)(const void *)wire)->num_pending;
 }
 
+static pw_parts *parts(pw_wire *wire) { return &((end *)(void *)wire)->joined->parts; }
+
 static void forget_sent(join *joined, pw_queue *inbox, uint32_t source)
 {
     pw_queue kept = {NULL, NULL};
@@ -157,6 +161,7 @@ static void close_end(pw_wire *wire)
     for (entry *burst; (burst = pw_queue_take(&self->left));) pw_pool_give(&joined->pool, burst);
     if (--joined->num_open) return;
     pw_pool_finish(&joined->pool);
+    pw_parts_finish(&joined->parts);
     free(joined);
 }
 
@@ -166,6 +171,7 @@ static const pw_wire_ops joined_ops = {
     .poll = poll_inbox,
     .taken = taken,
     .num_pending = num_pending,
+    .parts = parts,
     .close = close_end,
 };
 
