@@ -86,7 +86,7 @@ pw_time pw_stall_access(pw_ni *ni, pw_residency *walk, const pw_fault *fault, ui
                             .is_translated = true};
         pw_translate(ni->translation, walk, &access, &result);
         if (result.outcome == PW_ACCESS_REFUSED &&
-            (ni->settings.ideal || result.code == PW_ERR_HOST)) {
+            (ni->settings->ideal || result.code == PW_ERR_HOST)) {
             *code = result.code;
             return at_ns;
         } /* what is not mapped the driver finds out */

@@ -107,7 +107,7 @@ pw_fault pw_passage_fault(const pw_arrival *arrival)
 /* Does an active fault terminate a packet of the block, its page present or not? */
 static bool is_blocked(const pw_ni *ni, const pw_passage *way)
 {
-    if (ni->settings.stall || ni->settings.hupcf) return false;
+    if (ni->settings->stall || ni->settings->hupcf) return false;
     for (uint32_t packet = 0; packet < way->arrival.block->num_packets; packet++)
         if ((way->arrival.block->packet_mask >> packet & 1) &&
             pw_smmu_is_blocked(&ni->smmu, way->bank, pw_passage_packet_ns(way, packet)))
@@ -225,11 +225,11 @@ static pw_verdict faults_meet(pw_ni *ni, pw_passage *way)
  * buffer flow control holds the block at its source instead. */
 static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
 {
-    if (!ni->settings.receive_buffer_blocks) return false;
+    if (!ni->settings->receive_buffer_blocks) return false;
     pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) -
                        block->header.time_ns;
     pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
-    return waits_ns > ni->settings.receive_buffer_blocks * full_block_ns;
+    return waits_ns > ni->settings->receive_buffer_blocks * full_block_ns;
 }
 
 static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
@@ -379,7 +379,7 @@ static pw_verdict know_duplicate(pw_ni *ni, pw_passage *way)
     uint32_t block_idx = arrival->block->block_idx;
     if (!(arrival->inbound->delivered[block_idx >> 6] >> (block_idx & 63) & 1)) return pw_pass;
     ni->counters.duplicate_blocks++;
-    if (ni->settings.stall) write_stalling(ni, way);
+    if (ni->settings->stall) write_stalling(ni, way);
     else if (ni->translation->receiver.keeps) {
         pw_verdict by = pw_passage_translate(ni, way);
         if (by.kind != PW_VERDICT_PASS) return by;
@@ -484,8 +484,8 @@ static pw_verdict keep_order(pw_ni *ni, pw_passage *way)
 
 bool pw_ni_writes_need_key(const pw_ni *ni)
 {
-    if (ni->settings.write_keys != PW_WRITE_KEYS_UNIT)
-        return ni->settings.write_keys == PW_WRITE_KEYS_NEEDED;
+    if (ni->settings->write_keys != PW_WRITE_KEYS_UNIT)
+        return ni->settings->write_keys == PW_WRITE_KEYS_NEEDED;
     return ni->translation->ops->find_buffer != NULL;
 }
 
@@ -561,7 +561,7 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
     else code = look_at_pages(ni, way, &delay_ns);
     way->start_ns += delay_ns;
     way->arrival.end_ns += delay_ns;
-    if (ni->settings.stall && !way->granted && !(ni->settings.ideal && code < 0)) {
+    if (ni->settings->stall && !way->granted && !(ni->settings->ideal && code < 0)) {
         code = write_stalling(ni, way);
         way->num_absent = 0;
     }
@@ -582,7 +582,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     pw_fault fault = pw_passage_fault(&way->arrival);
     fault.block_first_page = fault.transfer_first_page = page;
     fault.block_end_page = fault.transfer_end_page = page + 1;
-    if (ni->settings.stall) { /* the access waits, the block does not */
+    if (ni->settings->stall) { /* the access waits, the block does not */
         int code = PW_OK;
         inbound->notification_ns = pw_stall_access(ni, &walk, &fault, page, end_ns, &code);
         inbound->has_page_ins = true;

@@ -122,7 +122,7 @@ static bool are_times_sane(const pw_block_frame *block)
 /* The largest block here is one that its source must have too. */
 static bool block_is_sane(const pw_ni *ni, const pw_block_frame *block)
 {
-    return is_transfer_sane(block) && is_place_sane(block, (uint64_t)ni->settings.block_bytes) &&
+    return is_transfer_sane(block) && is_place_sane(block, (uint64_t)ni->settings->block_bytes) &&
            are_packets_sane(ni, block) && are_times_sane(block);
 }
 
@@ -302,7 +302,7 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
         return PW_NACK_NO_CONTEXT;
     *region = pw_regions_find(&ni->regions, request->key);
     if (!*region)
-        return request->key == 0 && ni->settings.reads_without_key ? PW_NACK_NONE
+        return request->key == 0 && ni->settings->reads_without_key ? PW_NACK_NONE
                                                                    : PW_NACK_PROTECTION;
     return pw_region_admits(*region, PW_REMOTE_READ, header->source_node, request->source_address,
                             request->num_bytes)

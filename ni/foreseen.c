@@ -148,7 +148,7 @@ void pw_bounds_release(pw_ni *ni, pw_inbound *inbound)
  * the block. */
 static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 {
-    const pw_settings *settings = &ni->settings;
+    const pw_settings *settings = ni->settings;
     bool is_certain = ni->translation->ops->is_certain && settings->hupcf &&
                       !settings->receive_buffer_blocks && !ni->impairments.any &&
                       ni->smmu.num_walkers > 1;
@@ -159,7 +159,7 @@ static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
 /* Translate the pages of a block ahead. False at the first page that would fault. */
 static bool grant_block(pw_ni *ni, pw_inbound *inbound, uint32_t block_idx)
 {
-    uint64_t block_max = (uint64_t)ni->settings.block_bytes;
+    uint64_t block_max = (uint64_t)ni->settings->block_bytes;
     uint32_t first_bytes =
         pw_first_block_bytes(block_max, inbound->destination_address, inbound->num_bytes);
     uint64_t address =

@@ -101,7 +101,7 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
                               const pw_notification *notification)
 {
     uint32_t num_blocks =
-        pw_num_blocks((uint64_t)ni->settings.block_bytes, destination_address, num_bytes);
+        pw_num_blocks((uint64_t)ni->settings->block_bytes, destination_address, num_bytes);
     if (ni->num_inbounds == ni->num_inbound_buckets && more_buckets(ni) < 0) return NULL;
     pw_inbound *inbound = ni->free_inbounds;
     if (inbound) ni->free_inbounds = inbound->next;

@@ -9,7 +9,7 @@
 
 static int64_t num_packets(const pw_ni *ni, uint32_t payload_bytes)
 {
-    int64_t room = ni->costs.packetizer_payload_bytes;
+    int64_t room = ni->costs->packetizer_payload_bytes;
     return 1 + (payload_bytes + room - 1) / room;
 }
 
@@ -41,9 +41,9 @@ static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void 
     pw_path *path = pw_ni_path(ni, peer);
     int64_t packets = num_packets(ni, envelope->payload_bytes);
     int64_t posted_ns =
-        now_ns + packets * ni->costs.packetizer_writes * ni->costs.core_register_write_ns;
-    uint64_t wire_bytes = (uint64_t)packets * (uint64_t)(ni->costs.packet_header_bytes +
-                                                         ni->costs.packetizer_payload_bytes);
+        now_ns + packets * ni->costs->packetizer_writes * ni->costs->core_register_write_ns;
+    uint64_t wire_bytes = (uint64_t)packets * (uint64_t)(ni->costs->packet_header_bytes +
+                                                         ni->costs->packetizer_payload_bytes);
     int64_t wire_ns = (int64_t)(wire_bytes * path->byte_ps_1000 / 1000000);
     ni->counters.message_packets += (uint64_t)packets;
     int64_t begun_ns = is_lone ? posted_ns : pw_calendar_book(&path->link, posted_ns, wire_ns);
@@ -68,7 +68,7 @@ int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t dest
     const pw_path *path = pw_ni_path(ni, peer);
     uint64_t packets = 1 + (payload_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES;
     uint64_t wire_bytes =
-        packets * (uint64_t)ni->costs.packet_header_bytes + PW_PACKET_WORDS_BYTES + payload_bytes;
+        packets * (uint64_t)ni->costs->packet_header_bytes + PW_PACKET_WORDS_BYTES + payload_bytes;
     ni->counters.message_packets += packets;
     pw_envelope envelope = {
         .kind = kind,
@@ -150,5 +150,5 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
     if (num_bytes && !ni->has_no_bytes)
         memcpy((void *)(uintptr_t)address, frame + sizeof envelope, num_bytes);
     return pw_later(posted_ns, envelope.arrival_ns) +
-           num_packets(ni, envelope.payload_bytes) * ni->costs.mailbox_read_ns;
+           num_packets(ni, envelope.payload_bytes) * ni->costs->mailbox_read_ns;
 }

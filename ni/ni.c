@@ -2,6 +2,7 @@
  */
 #include "ni/state.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_EVENTS 16       /* that the queue has room for at first */
 #define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
@@ -22,7 +23,7 @@ static void path_init(pw_path *path, const pw_ni *ni)
 {
     uint32_t peer = path->peer.peer;
     uint32_t num_nodes = peer < ni->machine_nodes ? ni->machine_nodes : ni->num_nodes;
-    const pw_costs *costs = &ni->costs;
+    const pw_costs *costs = ni->costs;
     uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb, node = ni->node;
     int64_t hops = num_hops(per_qfdb, num_nodes, node, peer);
     int64_t mbps = node / per_qfdb == peer / per_qfdb ? costs->link_mbps : costs->link_between_mbps;
@@ -38,12 +39,12 @@ static void path_init(pw_path *path, const pw_ni *ni)
  * acknowledgement back, four times: other transfers share engines and link (assumed). */
 static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
 {
-    const pw_costs *costs = &ni->costs;
+    const pw_costs *costs = ni->costs;
     pw_time start_ns =
         3 * costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns;
-    uint64_t num_packets = (uint64_t)ni->settings.block_bytes / PW_PACKET_BYTES;
+    uint64_t num_packets = (uint64_t)ni->settings->block_bytes / PW_PACKET_BYTES;
     pw_time block_ns = pw_later((pw_time)(num_packets * path->packet_ps / 1000), start_ns);
-    return 4 * (start_ns + ni->settings.window_blocks * block_ns + 2 * path->latency_ns +
+    return 4 * (start_ns + ni->settings->window_blocks * block_ns + 2 * path->latency_ns +
                 costs->r5_ack_read_ns);
 }
 
@@ -74,8 +75,8 @@ static void forget_paths(pw_ni *ni)
 
 static int create_translation(pw_ni *ni)
 {
-    const pw_unit_parts parts = {.costs = &ni->costs,
-                                 .settings = &ni->settings,
+    const pw_unit_parts parts = {.costs = ni->costs,
+                                 .settings = ni->settings,
                                  .counters = &ni->counters,
                                  .memory = ni->memory,
                                  .smmu = &ni->smmu,
@@ -91,15 +92,15 @@ static int create_parts(pw_ni *ni)
 {
     int code = pw_event_queue_create(FIRST_EVENTS, &ni->events);
     if (code == PW_OK) code = pw_burst_pool_create(&ni->bursts);
-    if (code == PW_OK) code = pw_smmu_init(&ni->smmu, &ni->costs, &ni->settings, &ni->counters);
+    if (code == PW_OK) code = pw_smmu_init(&ni->smmu, ni->costs, ni->settings, &ni->counters);
     ni->smmu.trace = &ni->trace;
     if (code == PW_OK) code = create_translation(ni);
     if (code == PW_OK)
         code =
-            pw_firmware_init(&ni->firmware, &ni->costs, &ni->settings, &ni->translation->receiver,
+            pw_firmware_init(&ni->firmware, ni->costs, ni->settings, &ni->translation->receiver,
                              &ni->counters, &ni->tallies, ni->events, &ni->trace);
     if (code < 0) return code;
-    pw_driver_init(&ni->driver, &ni->costs, &ni->settings, &ni->counters, &ni->trace, ni->memory,
+    pw_driver_init(&ni->driver, ni->costs, ni->settings, &ni->counters, &ni->trace, ni->memory,
                    &ni->smmu, &ni->impairments);
     ni->firmware.auto_timeout_ns = timeout_of;
     ni->firmware.owner = ni;
@@ -108,37 +109,65 @@ static int create_parts(pw_ni *ni)
 
 /* ZDMA's channels do in hardware, in no time of its own (assumed), what the R5 does for FRDMA; and
  * nothing sends a block again [PSI 1.3.2]. */
-static void choose_engine(pw_ni *ni)
+static void choose_engine(pw_ni *ni, pw_costs *costs, pw_settings *settings)
 {
-    pw_costs *costs = &ni->costs;
     int64_t *const of_r5[] = {&costs->r5_notice_transfer_ns,    &costs->r5_mailbox_notice_ns,
                               &costs->r5_queue_op_ns,           &costs->r5_id_search_ns,
                               &costs->r5_bypass_check_ns,       &costs->r5_start_block_ns,
                               &costs->r5_completion_message_ns, &costs->r5_ack_read_ns,
                               &costs->r5_logic_round_trip_ns,   &costs->r5_read_request_word_ns};
     ni->packet_bytes = PW_PACKET_BYTES;
-    if (ni->settings.engine != PW_ENGINE_ZDMA) return;
+    if (settings->engine != PW_ENGINE_ZDMA) return;
     ni->packet_bytes = (uint64_t)costs->zdma_packet_bytes;
     for (size_t i = 0; i < sizeof of_r5 / sizeof *of_r5; i++) *of_r5[i] = 0;
-    ni->settings.timeout_ns = -1;
-    ni->settings.err_enabled = ni->settings.nack_cancels_timer = 0;
-    if (ni->settings.window_blocks < 2) ni->settings.window_blocks = 2; /* no pause between them */
+    settings->timeout_ns = -1;
+    settings->err_enabled = settings->nack_cancels_timer = 0;
+    if (settings->window_blocks < 2) settings->window_blocks = 2; /* no pause between them */
+}
+
+/* Those of `like` where they are the same. PW_ERR_NOMEM. */
+static int make_rules(pw_ni *ni, const pw_costs *costs, const pw_settings *settings,
+                      const pw_ni *like)
+{
+    pw_ni_rules *made = malloc(sizeof *made);
+    if (!made) return PW_ERR_NOMEM;
+    made->num_users = 1;
+    made->costs = *costs;
+    made->settings = *settings;
+    choose_engine(ni, &made->costs, &made->settings);
+    if (like && !memcmp(&like->rules->costs, &made->costs, sizeof made->costs) &&
+        !memcmp(&like->rules->settings, &made->settings, sizeof made->settings)) {
+        free(made);
+        made = like->rules;
+        made->num_users++;
+    }
+    ni->rules = made;
+    ni->costs = &made->costs;
+    ni->settings = &made->settings;
+    return PW_OK;
 }
 
 int pw_ni_create(const pw_costs *costs, const pw_settings *settings, uint32_t node,
                  uint32_t num_nodes, pw_memory *memory, pw_ni **out)
+{
+    return pw_ni_create_like(NULL, costs, settings, node, num_nodes, memory, out);
+}
+
+int pw_ni_create_like(const pw_ni *like, const pw_costs *costs, const pw_settings *settings,
+                      uint32_t node, uint32_t num_nodes, pw_memory *memory, pw_ni **out)
 {
     if (num_nodes == 0 || num_nodes > PW_NODES_MAX || node >= num_nodes ||
         pw_ni_refused(costs, settings))
         return PW_ERR_INVALID;
     pw_ni *ni = calloc(1, sizeof *ni);
     if (!ni) return PW_ERR_NOMEM;
-    ni->costs = *costs;
-    ni->settings = *settings;
+    if (make_rules(ni, costs, settings, like) < 0) {
+        free(ni);
+        return PW_ERR_NOMEM;
+    }
     ni->node = ni->trace.node = node;
     ni->num_nodes = ni->machine_nodes = num_nodes;
     ni->memory = memory;
-    choose_engine(ni);
     pw_regions_init(&ni->regions);
     ni->copy_answer_ns = PW_NEVER;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
@@ -192,6 +221,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_peers_clear(&ni->tallies.peers);
     pw_page_heat_finish(&ni->tallies.fault_pages);
     free(ni->tallies.fault_times);
+    if (--ni->rules->num_users == 0) free(ni->rules);
     free(ni);
 }
 
@@ -325,7 +355,7 @@ void pw_engine_perform(pw_ni *ni)
            !ni->decision_wanted) { /* starting a block may append failures */
         const pw_action *action = &ni->actions.list[ni->next_action++];
         const pw_transfer *transfer = pw_transfer_on(&ni->firmware, action->channel);
-        if (ni->settings.interleave == PW_INTERLEAVE_PACKET)
+        if (ni->settings->interleave == PW_INTERLEAVE_PACKET)
             pw_pair_expect(ni, action,
                            ni->next_action < ni->actions.num_actions
                                ? &ni->actions.list[ni->next_action]

@@ -265,6 +265,10 @@ int64_t pw_ni_message_land(pw_ni *ni, const uint8_t *frame, uint64_t address,
 /* The trace itself, for who gives its records away. */
 pw_trace *pw_ni_trace(pw_ni *ni);
 
+/* As pw_ni_create; shares costs and settings with `like`, which may be destroyed before, where they
+ * are the same. One thread for both. NULL: with none. */
+int pw_ni_create_like(const pw_ni *like, const pw_costs *costs, const pw_settings *settings,
+                      uint32_t node, uint32_t num_nodes, pw_memory *memory, pw_ni **out);
 /* Blocks, messages and notifications carry no bytes, and no CRC; no address is read or written:
  * memory is a detached model's. Times, counters and the order of everything are those of an NI with
  * bytes. All nodes alike; before the first transfer. shared: for bursts, NULL: none; see

@@ -51,7 +51,7 @@ bool pw_pair_is_sane(const pw_ni *ni, const pw_block_frame *first, const pw_bloc
             (blocks[i]->header.flags & PW_FLAG_COPY))
             return false;
     }
-    return !ni->settings.stall && !pw_asks_host(&ni->settings) &&
+    return !ni->settings->stall && !pw_asks_host(ni->settings) &&
            second->header.stream == first->header.stream &&
            second->header.pdid == first->header.pdid && second->block_idx == first->block_idx + 1 &&
            second->transfer_address == first->transfer_address &&
@@ -87,7 +87,7 @@ static bool meets_fault(const pw_ni *ni, const pw_passage ways[2])
 {
     const pw_block_frame *block = ways[0].arrival.block;
     uint64_t num_slots = (uint64_t)block->num_packets + ways[1].arrival.block->num_packets;
-    if (ni->settings.hupcf) return false;
+    if (ni->settings->hupcf) return false;
     for (uint64_t slot = 0; slot < num_slots; slot++)
         if (pw_smmu_is_blocked(&ni->smmu, ways[0].bank,
                                ways[0].start_ns +

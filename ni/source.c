@@ -55,7 +55,7 @@ static reading reading_of(pw_ni *ni, pw_transaction *transaction)
         .transaction = transaction,
         .transfer = transfer,
         .walk = walk_of(ni, transaction->channel),
-        .address = transfer->source_address + pw_block_offset((uint64_t)ni->settings.block_bytes,
+        .address = transfer->source_address + pw_block_offset((uint64_t)ni->settings->block_bytes,
                                                               transfer->first_block_bytes,
                                                               transaction->block_idx),
         .num_bytes = transaction->block_bytes,
@@ -99,7 +99,7 @@ static void translate(pw_ni *ni, reading *block, pw_time at_ns)
         block->num_readable = (uint32_t)(begin / PW_PACKET_BYTES);
         block->absent_page = page;
         block->is_permission = result.is_permission;
-        if (!ni->settings.stall) return;
+        if (!ni->settings->stall) return;
     }
 }
 
@@ -166,7 +166,7 @@ void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures)
  * 0, while another fault is active. The first packet is read at first_ns. */
 static uint32_t packets_before_fault(pw_ni *ni, const reading *block, pw_time first_ns)
 {
-    if (ni->settings.hupcf) return block->num_readable;
+    if (ni->settings->hupcf) return block->num_readable;
     const pw_context_bank *bank = pw_smmu_bank(&ni->smmu, block->transfer->pdid);
     for (uint32_t packet = 0; packet < block->num_readable; packet++)
         if (pw_smmu_is_blocked(&ni->smmu, bank, read_ns(block, packet, first_ns))) return packet;
@@ -190,7 +190,7 @@ static void fault_at(pw_ni *ni, const reading *block, uint32_t packet, pw_time f
     if (is_blocked) fault.subject |= IS_BLOCKED;
     else if (block->is_permission) fault.subject |= IS_PERMISSION;
     pw_residency_forget(block->walk);
-    if (!ni->settings.hupcf) pw_source_fault(ni, &fault, failures);
+    if (!ni->settings->hupcf) pw_source_fault(ni, &fault, failures);
     else if (pw_event_queue_push(ni->events, &fault) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
@@ -221,7 +221,7 @@ static uint64_t bytes_of(const reading *block, uint32_t num_packets)
  * after the other, and then each when a response is back [PSI 1.3.2]. */
 static pw_time zdma_leaves_ns(const pw_ni *ni, const pw_path *path, uint64_t idx)
 {
-    uint64_t window = (uint64_t)ni->costs.zdma_outstanding;
+    uint64_t window = (uint64_t)ni->costs->zdma_outstanding;
     uint64_t packet_ps = pw_link_bytes(ni, ni->packet_bytes) * path->byte_ps_1000 / 1000;
     uint64_t round_ps = packet_ps + 2000 * (uint64_t)path->latency_ns;
     if (round_ps < window * packet_ps) round_ps = window * packet_ps;
@@ -281,7 +281,7 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     block->first_ns = link_ns + first_packet_ns;
     block->waited_ns = link_ns - at_ns;
     block->last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
-    if (ni->settings.engine == PW_ENGINE_ZDMA) pace(ni, block, link_ns);
+    if (ni->settings->engine == PW_ENGINE_ZDMA) pace(ni, block, link_ns);
     return link_ns;
 }
 
@@ -423,7 +423,7 @@ static bool put_off(pw_ni *ni, const reading *block, pw_time at_ns)
     pw_event due = {.time_ns = block->transfer->in_order_ns,
                     .kind = PW_EVENT_BLOCK_DUE,
                     .subject = block->transaction->id};
-    if (ni->settings.engine != PW_ENGINE_ZDMA || due.time_ns <= at_ns) return false;
+    if (ni->settings->engine != PW_ENGINE_ZDMA || due.time_ns <= at_ns) return false;
     if (pw_event_queue_push(ni->events, &due) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
     return true;
 }
@@ -449,8 +449,8 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     pw_library_thread_catch_up(&ni->driver.thread, at_ns);
     translate(ni, &block, at_ns);
-    bool stalls = ni->settings.stall && !(ni->settings.ideal && block.code < 0) &&
-                  (block.num_readable < block.num_packets || block.code < 0 || !ni->settings.hupcf);
+    bool stalls = ni->settings->stall && !(ni->settings->ideal && block.code < 0) &&
+                  (block.num_readable < block.num_packets || block.code < 0 || !ni->settings->hupcf);
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
     pw_time *in_order_ns = &pw_transfer_on(&ni->firmware, transaction->channel)->in_order_ns;
@@ -463,7 +463,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     pw_time first_ns = occupy(ni, &block, at_ns);
     uint32_t num_sent;
     *in_order_ns = first_ns + block.paced_ns;
-    if (ni->settings.stall) num_sent = block.num_packets;
+    if (ni->settings->stall) num_sent = block.num_packets;
     else num_sent = packets_before_fault(ni, &block, first_ns);
     send_block(ni, &block, num_sent, failures);
     if (num_sent < block.num_packets) fault_at(ni, &block, num_sent, first_ns, failures);

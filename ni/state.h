@@ -129,9 +129,17 @@ typedef struct {
     pw_block_frame *frame; /* of the first, when it has left */
 } pw_pairing;
 
-struct pw_ni {
+/* What NIs with the same costs and settings share. */
+typedef struct {
+    uint32_t num_users;
     pw_costs costs;
     pw_settings settings;
+} pw_ni_rules;
+
+struct pw_ni {
+    const pw_costs *costs; /* these two: of the rules */
+    const pw_settings *settings;
+    pw_ni_rules *rules;
     pw_counters counters;
     pw_tallies tallies;
     uint32_t node, num_nodes;
@@ -201,7 +209,7 @@ static inline pw_path *pw_ni_path(pw_ni *ni, uint32_t peer)
 static inline uint64_t pw_link_bytes(const pw_ni *ni, uint64_t num_bytes)
 {
     uint64_t num_packets = (num_bytes + ni->packet_bytes - 1) / ni->packet_bytes;
-    return num_bytes + num_packets * (uint64_t)ni->costs.packet_header_bytes;
+    return num_bytes + num_packets * (uint64_t)ni->costs->packet_header_bytes;
 }
 
 /* What the CRC of a block's frame covers, and all of the frame: as it is, and with its bytes. */

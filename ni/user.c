@@ -86,8 +86,8 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
     pw_read_request_frame *frame = pw_burst_append(ni->bursts, peer, sizeof *frame);
     if (!frame) return PW_ERR_NOMEM;
     uint32_t stream = (ni->next_read++ & ~PW_STREAM_READ) | PW_STREAM_READ;
-    pw_time posted_ns = at_ns + READ_REQUEST_PACKETS * ni->costs.packetizer_writes *
-                                    ni->costs.core_register_write_ns;
+    pw_time posted_ns = at_ns + READ_REQUEST_PACKETS * ni->costs->packetizer_writes *
+                                    ni->costs->core_register_write_ns;
     *frame = (pw_read_request_frame){
         .header = {.magic = PW_FRAME_MAGIC,
                    .kind = PW_FRAME_READ_REQUEST,
@@ -151,7 +151,7 @@ static int64_t post_write(pw_ni *ni, pw_transfer *transfer, pw_time at_ns)
     int channel = pw_firmware_claim_write(&ni->firmware, transfer->pdid);
     if (channel < 0) return channel;
     transfer->cookie = transfer->stream = pw_firmware_new_stream(&ni->firmware);
-    pw_time posted_ns = at_ns + (INSERT_WRITES + TRIGGER_WRITES) * ni->costs.core_register_write_ns;
+    pw_time posted_ns = at_ns + (INSERT_WRITES + TRIGGER_WRITES) * ni->costs->core_register_write_ns;
     pw_firmware_trigger(&ni->firmware, (uint32_t)channel, transfer, posted_ns);
     return posted_ns;
 }
@@ -237,14 +237,14 @@ int64_t pw_ni_insert_descriptor(pw_ni *ni, uint32_t channel, uint32_t peer,
     own->transfer.peer = peer;
     own->transfer.key = key;
     own->user_state = INSERTED;
-    return now_ns + INSERT_WRITES * ni->costs.core_register_write_ns;
+    return now_ns + INSERT_WRITES * ni->costs->core_register_write_ns;
 }
 
 int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
 {
     pw_firmware *firmware = &ni->firmware;
     if (state_of(ni, channel) != INSERTED) return PW_ERR_INVALID;
-    pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs.core_register_write_ns;
+    pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs->core_register_write_ns;
     pw_virtual_channel *own = pw_firmware_channel(firmware, channel);
     pw_transfer transfer = pw_transfer_of(&own->descriptor, own->transfer.peer,
                                           firmware->page_pdid[channel / PW_CHANNELS_PER_PAGE]);

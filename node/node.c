@@ -38,17 +38,17 @@ static int create_memory(pw_node *node, const pw_settings *settings)
     return pw_memory_create(backend, &options, &node->memory);
 }
 
-static int create_engine(pw_node *node, const char **reason)
+static int create_engine(pw_node *node, const pw_node *like, const char **reason)
 {
-    int code = create_memory(node, &node->settings);
+    int code = create_memory(node, &node->shared->settings);
     if (code < 0) {
         const char *lacks = code == PW_ERR_HOST ? pw_memory_host_lacks() : NULL;
         *reason = lacks ? lacks : "the memory backend cannot be made: see pw_memory_create";
         return code;
     }
     *reason = "the engine cannot be made: too many nodes, or no memory for its tables";
-    code = pw_ni_create(&node->costs, &node->settings, node->wire->node, node->wire->num_nodes,
-                        node->memory, &node->ni);
+    code = pw_ni_create_like(like ? like->ni : NULL, &node->shared->costs, &node->shared->settings,
+                             node->wire->node, node->wire->num_nodes, node->memory, &node->ni);
     if (code < 0) return code;
     const pw_wire_ops *wire = node->wire->ops;
     if (node->has_no_bytes)
@@ -72,9 +72,9 @@ static int create_strategy(pw_node *node, const char **reason)
 {
     node->context =
         (pw_strategy_context){.memory = node->memory,
-                              .tables = &node->tables,
-                              .costs = &node->costs,
-                              .settings = &node->settings,
+                              .tables = &node->shared->tables,
+                              .costs = &node->shared->costs,
+                              .settings = &node->shared->settings,
                               .unpinned = node->strategy->unit ? forget_translations : NULL,
                               .owner = node,
                               .has_no_bytes = node->has_no_bytes};
@@ -94,9 +94,9 @@ static int create_strategy(pw_node *node, const char **reason)
 static int create_parts(pw_node *node, const pw_node_config *config, const pw_node_opening *opening,
                         const char **reason)
 {
-    const pw_clock_options clock = {.call_ns = node->costs.mpi_call_ns,
-                                    .poll_ns = node->costs.poll_ns,
-                                    .read_ns = node->costs.clock_read_ns,
+    const pw_clock_options clock = {.call_ns = node->shared->costs.mpi_call_ns,
+                                    .poll_ns = node->shared->costs.poll_ns,
+                                    .read_ns = node->shared->costs.clock_read_ns,
                                     .compute = config->run.compute,
                                     .scale = config->run.compute_scale,
                                     .replay_ns = opening->replay_ns,
@@ -109,7 +109,7 @@ static int create_parts(pw_node *node, const pw_node_config *config, const pw_no
     *reason = "no memory for the table of transfers";
     code = pw_handles_init(&node->handles);
     if (code < 0) return code;
-    code = create_engine(node, reason);
+    code = create_engine(node, opening->like, reason);
     if (code < 0) return code;
     if (node->strategy->way)
         code = node->strategy->way->create(node, opening->num_started, &node->way_state, reason);
@@ -120,10 +120,32 @@ static const char *refused(const pw_node *node)
 {
     const char *reason = NULL;
     if (!node->strategy) return "the memory strategy of a node must be given";
-    if (pw_cost_tables_check(&node->tables, &reason) < 0) return reason;
-    if (pw_ni_refused(&node->costs, &node->settings))
+    if (pw_cost_tables_check(&node->shared->tables, &reason) < 0) return reason;
+    if (pw_ni_refused(&node->shared->costs, &node->shared->settings))
         return "a cost or a setting is out of its range; pw_ni_refused names it";
     return NULL;
+}
+
+/* Costs, settings and tables: those of `like` where they are the same. PW_ERR_NOMEM. */
+static int share(pw_node *node, const pw_node_config *config, const pw_node *like)
+{
+    pw_node_shared *made = malloc(sizeof *made);
+    if (!made) return PW_ERR_NOMEM;
+    made->num_users = 1;
+    made->costs = config->costs;
+    made->settings = config->settings;
+    made->tables = config->tables;
+    if (node->strategy) pw_strategy_choose_unit(node->strategy, &made->settings);
+    pw_node_shared *known = like ? like->shared : NULL;
+    if (known && !memcmp(&known->costs, &made->costs, sizeof made->costs) &&
+        !memcmp(&known->settings, &made->settings, sizeof made->settings) &&
+        !memcmp(&known->tables, &made->tables, sizeof made->tables)) {
+        free(made);
+        made = known;
+        made->num_users++;
+    }
+    node->shared = made;
+    return PW_OK;
 }
 
 static int create(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
@@ -139,17 +161,15 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     node->pdid = opening->pdid;
     node->has_no_bytes = opening->has_no_bytes != 0;
     node->host = opening->host;
-    node->costs = config->costs;
-    node->tables = config->tables;
-    node->settings = config->settings;
     node->strategy = opening->strategy ? opening->strategy : pw_strategy_find(config->run.memory);
     node->strategy_self = opening->strategy_self;
-    if (node->strategy) pw_strategy_choose_unit(node->strategy, &node->settings);
     node->has_policy = pw_asks_host(&config->settings);
     node->next_ns = PW_NEVER;
     node->started_wall_ns = pw_clock_wall_ns();
-    *reason = refused(node);
-    int code = *reason ? PW_ERR_INVALID : create_parts(node, config, opening, reason);
+    int code = share(node, config, opening->like);
+    if (code == PW_OK) *reason = refused(node);
+    if (code == PW_OK && *reason) code = PW_ERR_INVALID;
+    if (code == PW_OK) code = create_parts(node, config, opening, reason);
     if (code < 0) {
         const int saved = errno; /* PW_ERR_HOST: the caller wants to read it */
         pw_node_destroy(node);
@@ -227,6 +247,7 @@ void pw_node_destroy(pw_node *node)
     pw_clock_finish(&node->clock);
     pw_calendar_finish(&node->library);
     pw_call_counts_finish(&node->calls);
+    if (node->shared && --node->shared->num_users == 0) free(node->shared);
     free(node);
 }
 
@@ -261,9 +282,9 @@ pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
 pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }
 pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
 uint16_t pw_node_pdid(const pw_node *node) { return node->pdid; }
-const pw_costs *pw_node_costs(const pw_node *node) { return &node->costs; }
-const pw_cost_tables *pw_node_tables(const pw_node *node) { return &node->tables; }
-const pw_settings *pw_node_ni_settings(const pw_node *node) { return &node->settings; }
+const pw_costs *pw_node_costs(const pw_node *node) { return &node->shared->costs; }
+const pw_cost_tables *pw_node_tables(const pw_node *node) { return &node->shared->tables; }
+const pw_settings *pw_node_ni_settings(const pw_node *node) { return &node->shared->settings; }
 pw_call_counts *pw_node_calls(pw_node *node) { return &node->calls; }
 uint32_t pw_node_number(const pw_node *node) { return node->wire->node; }
 uint32_t pw_node_count(const pw_node *node) { return node->wire->num_nodes; }

@@ -65,6 +65,14 @@ void pw_idleness_tell_resting(pw_idleness *idleness);
 
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
+/* What nodes with the same configuration share: see pw_node_opening. */
+typedef struct {
+    uint32_t num_users;
+    pw_costs costs;
+    pw_settings settings; /* with the unit that the strategy needs */
+    pw_cost_tables tables;
+} pw_node_shared;
+
 struct pw_node {
     pw_ni *ni;
     pw_memory *memory;
@@ -90,9 +98,7 @@ struct pw_node {
     pw_strategy_cost strategy_cost; /* all of it so far */
     int64_t started_wall_ns;
     uint64_t received_hash;
-    pw_costs costs;
-    pw_settings settings;
-    pw_cost_tables tables;
+    pw_node_shared *shared;
     pw_strategy_context context;
     char reason[PW_NODE_REASON_BYTES];
     pw_call_counts calls;

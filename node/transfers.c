@@ -43,7 +43,7 @@ void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost 
 {
     uint64_t num_swapped = pw_node_count_swapped(node) - count_before;
     node->context.counters.strategy_major_faults += num_swapped;
-    cost->touch_ns += (int64_t)num_swapped * node->costs.major_fault_ns;
+    cost->touch_ns += (int64_t)num_swapped * node->shared->costs.major_fault_ns;
 }
 
 int pw_node_pass(pw_node *node, const pw_strategy_cost *cost, const char *call)
@@ -266,7 +266,7 @@ int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int erro
 {
     if (handle->is_fetch && !error) handle->lease.landed_bytes = handle->num_bytes;
     int64_t passed_ns = handle->has_lease ? release_ns(node, &handle->lease, time_ns) : 0;
-    if (node->settings.hash_received && !node->has_no_bytes && handle->is_fetch &&
+    if (node->shared->settings.hash_received && !node->has_no_bytes && handle->is_fetch &&
         handle->address && !error)
         note_received(node, handle);
     handle->complete_ns = time_ns + (passed_ns > 0 ? passed_ns : 0);

@@ -20,6 +20,7 @@ typedef struct {
 
 struct pw_many {
     uint32_t num_nodes, num_ended, failed;
+    const pw_node *first; /* that was opened; NULL: none yet */
     pw_wire **wires; /* NULL: the node's */
     seat *seats;
     uint32_t *meetings; /* by group, num_buckets of them: who came first */
@@ -122,8 +123,11 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
     seat *self = &many->seats[node];
     pw_wire *wire = many->wires[node];
     many->wires[node] = NULL;
-    int code = pw_node_open(config, opening, wire, &self->node, reason);
+    pw_node_opening own = *opening;
+    own.like = many->first;
+    int code = pw_node_open(config, &own, wire, &self->node, reason);
     if (code < 0) return code;
+    if (!many->first) many->first = self->node;
     const pw_program_options options = {
         .node = self->node,
         .source = *source,

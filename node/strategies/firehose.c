@@ -117,7 +117,7 @@ static int create(pw_node *node, uint32_t num_started, void **state, const char 
     uint32_t num_nodes = num_started ? num_started : node->wire->num_nodes;
     uint64_t num_peers = num_nodes > 1 ? num_nodes - 1 : 1;
     uint64_t max_pages =
-        (uint64_t)node->settings.firehose_limit_bytes / (PW_PAGE_BYTES * num_peers);
+        (uint64_t)node->shared->settings.firehose_limit_bytes / (PW_PAGE_BYTES * num_peers);
     *reason = "strategy.firehose_limit has no page of 4 KiB for each peer; raise it or take fewer "
               "ranks";
     if (!max_pages) return PW_ERR_INVALID;
@@ -332,7 +332,7 @@ static int begin(pw_node *node, firehose_read *read)
     if (pw_kept_pages_prepare(&peer->pages, first_page(read), end_page(read) - first_page(read)))
         return pw_node_fail(node, PW_ERR_NOMEM, "no memory for pages held at node %u",
                             read->handle->peer);
-    const pw_strategy_cost lookup = {.pin_ns = node->costs.lookup_ns};
+    const pw_strategy_cost lookup = {.pin_ns = node->shared->costs.lookup_ns};
     read->at_ns += pw_node_count_cost(node, &lookup, "look-up");
     use_pages(peer, read);
     if (num_new) node->context.counters.strategy_misses++;

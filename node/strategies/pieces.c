@@ -10,7 +10,7 @@ int64_t pw_library_work(pw_node *node, int64_t at_ns, int64_t duration_ns)
 
 int64_t pw_library_read_ns(const pw_node *node, const pw_envelope *envelope)
 {
-    return envelope->arrival_ns + node->costs.mailbox_read_ns;
+    return envelope->arrival_ns + node->shared->costs.mailbox_read_ns;
 }
 
 int pw_library_tell(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
@@ -162,7 +162,7 @@ static int begin_piece(pw_node *node, piece_message *message, pw_handle **out)
 {
     const pw_piece_ops *ops = node->strategy->pieces;
     uint64_t rest_bytes = message->wanted_bytes - message->begun_bytes;
-    uint64_t piece_bytes = (uint64_t)node->settings.piece_bytes;
+    uint64_t piece_bytes = (uint64_t)node->shared->settings.piece_bytes;
     pw_span span = {message->address + message->begun_bytes,
                     rest_bytes < piece_bytes ? rest_bytes : piece_bytes};
     int access = message->is_sender ? PW_ACCESS_READ : PW_ACCESS_WRITE;
