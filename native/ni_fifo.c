@@ -48,7 +48,8 @@ static pw_fifo_slot *slot_at(const pw_ni_fifo *fifo, uint32_t position)
 static bool make_seen(pw_ni_fifo *fifo)
 {
     fifo->seen = calloc(PW_NI_FIFO_SEEN, sizeof *fifo->seen);
-    for (uint32_t i = 0; fifo->seen && i < PW_NI_FIFO_SEEN; i++) fifo->seen[i].at_ns = INT64_MIN;
+    for (uint32_t i = 0; fifo->seen && i < PW_NI_FIFO_SEEN; i++)
+        fifo->seen[i].at_ns = fifo->seen[i].latest_ns = INT64_MIN;
     return fifo->seen != NULL;
 }
 
@@ -83,26 +84,26 @@ static pw_fifo_entry last_before(const pw_ni_fifo *fifo, pw_time at_ns, uint64_t
     uint32_t last = (fifo->next_seen + PW_NI_FIFO_SEEN - 1) % PW_NI_FIFO_SEEN;
     if (!not_low && fifo->seen[last].at_ns == fifo->latest_ns && at_ns >= fifo->latest_ns)
         return fifo->seen[last].entry;
-    pw_time latest_ns = INT64_MIN;
+    pw_time found_ns = INT64_MIN;
     pw_fifo_entry entry = {0, 0};
-    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN;
-         i++) { /* oldest first: of equal times the later one */
-        uint32_t slot = (fifo->next_seen + i) % PW_NI_FIFO_SEEN;
-        if (fifo->seen[slot].at_ns > at_ns || fifo->seen[slot].at_ns < latest_ns ||
-            (not_low && fifo->seen[slot].entry.low == not_low))
+    for (uint32_t i = 0; i < PW_NI_FIFO_SEEN; i++) { /* newest first: of equal times that one */
+        const pw_fifo_seen *each = &fifo->seen[(last + PW_NI_FIFO_SEEN - i) % PW_NI_FIFO_SEEN];
+        if (found_ns >= each->latest_ns || found_ns == at_ns) break; /* nor any before it */
+        if (each->at_ns > at_ns || each->at_ns <= found_ns ||
+            (not_low && each->entry.low == not_low))
             continue;
-        latest_ns = fifo->seen[slot].at_ns;
-        entry = fifo->seen[slot].entry;
+        found_ns = each->at_ns;
+        entry = each->entry;
     }
     return entry;
 }
 
 static void note_seen(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)
 {
-    fifo->seen[fifo->next_seen].at_ns = at_ns;
-    fifo->seen[fifo->next_seen].entry = entry;
-    fifo->next_seen = (fifo->next_seen + 1) % PW_NI_FIFO_SEEN;
     fifo->latest_ns = pw_later(fifo->latest_ns, at_ns);
+    fifo->seen[fifo->next_seen] =
+        (pw_fifo_seen){.at_ns = at_ns, .latest_ns = fifo->latest_ns, .entry = entry};
+    fifo->next_seen = (fifo->next_seen + 1) % PW_NI_FIFO_SEEN;
 }
 
 enum pw_fifo_outcome pw_ni_fifo_push(pw_ni_fifo *fifo, pw_time at_ns, pw_fifo_entry entry)

@@ -38,6 +38,7 @@ typedef struct {
 
 typedef struct {
     pw_time at_ns;
+    pw_time latest_ns; /* of this one and all that came before it */
     pw_fifo_entry entry;
 } pw_fifo_seen;
 
