@@ -16,12 +16,17 @@ typedef struct {
     uint32_t start, end;
 } near_interval;
 
-pw_busy_interval pw_calendar_at(const pw_calendar *calendar, uint32_t position)
+static inline pw_busy_interval at(const pw_calendar *calendar, uint32_t position)
 {
     const uint32_t s = slot(calendar, position);
     if (calendar->is_wide) return ((const pw_busy_interval *)calendar->busy)[s];
     const near_interval near = ((const near_interval *)calendar->busy)[s];
     return (pw_busy_interval){calendar->origin_ns + near.start, calendar->origin_ns + near.end};
+}
+
+pw_busy_interval pw_calendar_at(const pw_calendar *calendar, uint32_t position)
+{
+    return at(calendar, position);
 }
 
 static bool fits(const pw_calendar *calendar, pw_busy_interval interval)
@@ -51,7 +56,7 @@ static bool remake(pw_calendar *calendar, uint32_t capacity, bool is_wide)
     made.head = 0;
     made.is_wide = is_wide;
     if (!made.busy) return false;
-    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&made, i, pw_calendar_at(calendar, i));
+    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&made, i, at(calendar, i));
     free(calendar->busy);
     *calendar = made;
     return true;
@@ -63,14 +68,14 @@ static bool make_fit(pw_calendar *calendar, pw_busy_interval interval)
     if (fits(calendar, interval)) return true;
     pw_busy_interval all = interval;
     if (calendar->num_busy) {
-        const int64_t first_ns = pw_calendar_at(calendar, 0).start_ns;
-        all.end_ns = pw_later(all.end_ns, pw_calendar_at(calendar, calendar->num_busy - 1).end_ns);
+        const int64_t first_ns = at(calendar, 0).start_ns;
+        all.end_ns = pw_later(all.end_ns, at(calendar, calendar->num_busy - 1).end_ns);
         if (first_ns < all.start_ns) all.start_ns = first_ns;
     }
     if (all.end_ns - all.start_ns > UINT32_MAX) return remake(calendar, calendar->capacity, true);
     pw_calendar moved = *calendar;
     moved.origin_ns = all.start_ns;
-    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&moved, i, pw_calendar_at(calendar, i));
+    for (uint32_t i = 0; i < calendar->num_busy; i++) put(&moved, i, at(calendar, i));
     calendar->origin_ns = moved.origin_ns;
     return true;
 }
@@ -102,12 +107,12 @@ static uint32_t first_ending_after(const pw_calendar *calendar, int64_t at_ns)
 {
     uint32_t low = 0, high = calendar->num_busy;
     if (high > 0) {
-        const pw_busy_interval last = pw_calendar_at(calendar, high - 1);
+        const pw_busy_interval last = at(calendar, high - 1);
         if (at_ns >= last.start_ns) return last.end_ns > at_ns ? high - 1 : high; /* most often */
     }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (pw_calendar_at(calendar, middle).end_ns > at_ns) high = middle;
+        if (at(calendar, middle).end_ns > at_ns) high = middle;
         else low = middle + 1;
     }
     return low;
@@ -120,7 +125,7 @@ static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t dura
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t i = first_ending_after(calendar, start_ns);
     for (; i < calendar->num_busy; i++) {
-        const pw_busy_interval each = pw_calendar_at(calendar, i);
+        const pw_busy_interval each = at(calendar, i);
         /* start < each.start also for a duration of 0: the instant a job starts is taken. */
         if (start_ns < each.start_ns && add_ns(start_ns, duration_ns) <= each.start_ns) break;
         start_ns = each.end_ns;
@@ -131,7 +136,7 @@ static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t dura
 
 static void forget_oldest(pw_calendar *calendar)
 {
-    calendar->floor_ns = pw_later(calendar->floor_ns, pw_calendar_at(calendar, 0).end_ns);
+    calendar->floor_ns = pw_later(calendar->floor_ns, at(calendar, 0).end_ns);
     calendar->head = slot(calendar, 1);
     calendar->num_busy--;
 }
@@ -141,10 +146,10 @@ static void open_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
         calendar->head = slot(calendar, calendar->capacity - 1);
-        for (uint32_t i = 0; i < position; i++) put(calendar, i, pw_calendar_at(calendar, i + 1));
+        for (uint32_t i = 0; i < position; i++) put(calendar, i, at(calendar, i + 1));
     } else {
         for (uint32_t i = calendar->num_busy; i > position; i--)
-            put(calendar, i, pw_calendar_at(calendar, i - 1));
+            put(calendar, i, at(calendar, i - 1));
     }
     calendar->num_busy++;
 }
@@ -152,11 +157,11 @@ static void open_hole(pw_calendar *calendar, uint32_t position)
 static void close_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
-        for (uint32_t i = position; i > 0; i--) put(calendar, i, pw_calendar_at(calendar, i - 1));
+        for (uint32_t i = position; i > 0; i--) put(calendar, i, at(calendar, i - 1));
         calendar->head = slot(calendar, 1);
     } else {
         for (uint32_t i = position; i + 1 < calendar->num_busy; i++)
-            put(calendar, i, pw_calendar_at(calendar, i + 1));
+            put(calendar, i, at(calendar, i + 1));
     }
     calendar->num_busy--;
 }
@@ -173,9 +178,9 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
         return;
     }
     const pw_busy_interval none = {PW_NEVER, INT64_MIN};
-    const pw_busy_interval before = position ? pw_calendar_at(calendar, position - 1) : none;
+    const pw_busy_interval before = position ? at(calendar, position - 1) : none;
     const pw_busy_interval behind =
-        position < calendar->num_busy ? pw_calendar_at(calendar, position) : none;
+        position < calendar->num_busy ? at(calendar, position) : none;
     const bool joins_before = before.end_ns == start_ns,
                joins_behind = position < calendar->num_busy && behind.start_ns == end_ns;
     if (joins_before) made.start_ns = before.start_ns;
@@ -207,7 +212,7 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
     int64_t start_ns = pw_later(at_ns, calendar->floor_ns);
     uint32_t position = calendar->num_busy;
     if (position > 0) {
-        pw_busy_interval last = pw_calendar_at(calendar, position - 1);
+        pw_busy_interval last = at(calendar, position - 1);
         if (start_ns >= last.start_ns) { /* no earlier gap can be meant */
             start_ns = pw_later(start_ns, last.end_ns);
             const bool continues = start_ns == last.end_ns;
@@ -235,8 +240,8 @@ void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
         uint32_t position;
         int64_t start_ns = find_gap(calendar, from_ns, 1, &position), end_ns = to_ns;
         if (start_ns >= to_ns) return;
-        if (position < calendar->num_busy && pw_calendar_at(calendar, position).start_ns < to_ns)
-            end_ns = pw_calendar_at(calendar, position).start_ns;
+        if (position < calendar->num_busy && at(calendar, position).start_ns < to_ns)
+            end_ns = at(calendar, position).start_ns;
         insert(calendar, position, start_ns, end_ns);
         calendar->booked_ns = add_ns(calendar->booked_ns, end_ns - start_ns);
         from_ns = end_ns;
@@ -252,7 +257,7 @@ int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t dur
 int64_t pw_calendar_idle_since(const pw_calendar *calendar, int64_t at_ns)
 {
     uint32_t next = first_ending_after(calendar, at_ns);
-    if (next < calendar->num_busy && pw_calendar_at(calendar, next).start_ns <= at_ns) return at_ns;
-    int64_t end_ns = next ? pw_calendar_at(calendar, next - 1).end_ns : calendar->floor_ns;
+    if (next < calendar->num_busy && at(calendar, next).start_ns <= at_ns) return at_ns;
+    int64_t end_ns = next ? at(calendar, next - 1).end_ns : calendar->floor_ns;
     return end_ns < at_ns ? end_ns : at_ns;
 }

@@ -7,11 +7,11 @@ static int grow(pw_peers *peers)
 {
     pw_peers bigger = *peers;
     bigger.num_slots = peers->num_slots ? 2 * peers->num_slots : FIRST_SLOTS;
-    bigger.slots = calloc(bigger.num_slots, sizeof(pw_peer *));
+    bigger.slots = calloc(bigger.num_slots, sizeof *bigger.slots);
     if (!bigger.slots) return PW_ERR_NOMEM;
     for (uint32_t i = 0; i < peers->num_slots; i++)
-        if (peers->slots[i])
-            bigger.slots[pw_peers_slot(&bigger, peers->slots[i]->peer)] = peers->slots[i];
+        if (peers->slots[i].item)
+            *pw_peers_slot(&bigger, peers->slots[i].peer) = peers->slots[i];
     free(peers->slots);
     *peers = bigger;
     return PW_OK;
@@ -25,16 +25,16 @@ void *pw_peers_make(pw_peers *peers, uint32_t peer, size_t item_bytes)
         item = calloc(1, item_bytes);
         if (!item) return NULL;
         item->peer = peer;
-        peers->slots[pw_peers_slot(peers, peer)] = item;
+        *pw_peers_slot(peers, peer) = (pw_peer_slot){item, peer};
         peers->num_items++;
     }
-    peers->latest = item;
+    peers->latest = (pw_peer_slot){item, peer};
     return item;
 }
 
 void pw_peers_clear(pw_peers *peers)
 {
-    for (uint32_t i = 0; i < peers->num_slots; i++) free(peers->slots[i]);
+    for (uint32_t i = 0; i < peers->num_slots; i++) free(peers->slots[i].item);
     free(peers->slots);
     *peers = (pw_peers){0};
 }
@@ -49,6 +49,6 @@ void pw_peers_list(const pw_peers *peers, pw_peer **items)
 {
     uint32_t num_items = 0;
     for (uint32_t i = 0; i < peers->num_slots; i++)
-        if (peers->slots[i]) items[num_items++] = peers->slots[i];
+        if (peers->slots[i].item) items[num_items++] = peers->slots[i].item;
     if (num_items) qsort(items, num_items, sizeof *items, compare);
 }

@@ -11,10 +11,16 @@ typedef struct {
     uint32_t peer;
 } pw_peer;
 
+/* The number stands beside its item, so that nobody looks into another one's. */
 typedef struct {
-    pw_peer **slots;
-    pw_peer *latest;    /* that was made or asked for by `make` */
-    uint32_t num_slots; /* a power of two, or 0 */
+    pw_peer *item; /* NULL: none */
+    uint32_t peer;
+} pw_peer_slot;
+
+typedef struct {
+    pw_peer_slot *slots;
+    pw_peer_slot latest; /* that was made or asked for by `make` */
+    uint32_t num_slots;  /* a power of two, or 0 */
     uint32_t num_items;
 } pw_peers;
 
@@ -25,18 +31,19 @@ void pw_peers_clear(pw_peers *peers);
 void pw_peers_list(const pw_peers *peers, pw_peer **items);
 /* cdef end */
 
-static inline uint32_t pw_peers_slot(const pw_peers *peers, uint32_t peer)
+/* Where it is, or would be. */
+static inline pw_peer_slot *pw_peers_slot(const pw_peers *peers, uint32_t peer)
 {
     uint32_t slot = (uint32_t)(peer * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (peers->num_slots - 1);
-    while (peers->slots[slot] && peers->slots[slot]->peer != peer)
+    while (peers->slots[slot].item && peers->slots[slot].peer != peer)
         slot = (slot + 1) & (peers->num_slots - 1);
-    return slot;
+    return &peers->slots[slot];
 }
 
 /* The peer's item; NULL: none. */
 static inline void *pw_peers_find(const pw_peers *peers, uint32_t peer)
 {
-    if (peers->latest && peers->latest->peer == peer) return peers->latest;
-    return peers->num_slots ? peers->slots[pw_peers_slot(peers, peer)] : NULL;
+    if (peers->latest.item && peers->latest.peer == peer) return peers->latest.item;
+    return peers->num_slots ? pw_peers_slot(peers, peer)->item : NULL;
 }
 #endif

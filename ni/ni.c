@@ -68,7 +68,8 @@ static pw_time timeout_of(void *ni, uint32_t peer) { return pw_ni_path(ni, peer)
 static void forget_paths(pw_ni *ni)
 {
     for (uint32_t i = 0; i < ni->paths.num_slots; i++)
-        if (ni->paths.slots[i]) pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i])->link);
+        if (ni->paths.slots[i].item)
+            pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i].item)->link);
     pw_calendar_finish(&ni->no_path.link);
     pw_peers_clear(&ni->paths);
 }

@@ -201,8 +201,9 @@ pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer);
 /* The way to a peer, and from it. */
 static inline pw_path *pw_ni_path(pw_ni *ni, uint32_t peer)
 {
-    pw_path *latest = (pw_path *)(void *)ni->paths.latest;
-    return latest && latest->peer.peer == peer ? latest : pw_ni_make_path(ni, peer);
+    const pw_peer_slot *latest = &ni->paths.latest;
+    return latest->item && latest->peer == peer ? (pw_path *)(void *)latest->item
+                                                : pw_ni_make_path(ni, peer);
 }
 
 /* What a block's bytes are on the link: each packet has a header. */
