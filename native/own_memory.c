@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define RANGE_BYTES ((size_t)64 << 20) /* reserved: what is not touched costs nothing */
+/* Reserved: what is not touched costs nothing. Every second range is twice as long. */
+#define RANGE_BYTES ((size_t)64 << 20)
 #define RANGE_BYTES_MIN ((size_t)4 << 20)
 #define NUM_RANGES 16
 #define ALIGNMENT 16
@@ -39,7 +40,7 @@ typedef struct free_block {
 typedef struct {
     _Atomic uint64_t is_ready; /* READY once the rest may be used */
     atomic_flag is_held;
-    bool knows_forks;
+    bool knows_forks, wants_huge_pages;
     struct {
         uintptr_t begin, end;
     } ranges[NUM_RANGES];
@@ -125,7 +126,7 @@ static bool add_range(void)
     /* Else a child could find the lock held by a thread that it does not have. */
     if (!own->knows_forks && pthread_atfork(take, give, give)) return false;
     own->knows_forks = true;
-    size_t num_bytes = RANGE_BYTES;
+    size_t num_bytes = RANGE_BYTES << num_ranges / 2;
     void *base = MAP_FAILED;
     while (base == MAP_FAILED && num_bytes >= RANGE_BYTES_MIN) { /* ulimit -v may allow less */
         base = mmap(NULL, num_bytes, PROT_READ | PROT_WRITE,
@@ -133,11 +134,24 @@ static bool add_range(void)
         if (base == MAP_FAILED) num_bytes /= 2;
     }
     if (base == MAP_FAILED) return false;
+    if (own->wants_huge_pages) (void)madvise(base, num_bytes, MADV_HUGEPAGE);
     own->next = (uintptr_t)base + ALIGNMENT - sizeof(header);
     own->ranges[num_ranges].begin = (uintptr_t)base;
     own->ranges[num_ranges].end = (uintptr_t)base + num_bytes;
     atomic_store_explicit(&own->num_ranges, num_ranges + 1, memory_order_release);
     return true;
+}
+
+void pw_own_use_huge_pages(void)
+{
+    take();
+    own_memory *own = find();
+    const unsigned num_ranges = atomic_load_explicit(&own->num_ranges, memory_order_relaxed);
+    for (unsigned i = 0; i < num_ranges && !own->wants_huge_pages; i++)
+        (void)madvise((void *)own->ranges[i].begin, own->ranges[i].end - own->ranges[i].begin,
+                      MADV_HUGEPAGE);
+    own->wants_huge_pages = true;
+    give();
 }
 
 /* A block that nobody had before; 0: full. What is left of a range that ends is not used. */

@@ -21,4 +21,7 @@ bool pw_own_is_ours(const void *memory);
 /* What fits where a block of ours lies. */
 size_t pw_own_room(const void *memory);
 void pw_own_release(void *memory);
+/* Of a process that will hold much: its translations, of pages of 4 KB, would not fit in the CPU's
+ * TLBs. Where the kernel gives them. */
+void pw_own_use_huge_pages(void);
 #endif

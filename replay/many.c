@@ -2,9 +2,11 @@
 #include <stdlib.h>
 
 #include "native/event_queue.h"
+#include "native/own_memory.h"
 #include "native/status.h"
 
 #define NOBODY UINT32_MAX
+#define HUGE_FROM_NODES 64u /* some 100 KB each */
 
 /* A rank, and the meeting that it was the first to come to. */
 typedef struct {
@@ -61,6 +63,7 @@ int pw_many_create(uint32_t num_nodes, pw_many **out)
         return code;
     }
     pw_wire_watch(many->wires[0], wake, many);
+    if (num_nodes >= HUGE_FROM_NODES) pw_own_use_huge_pages();
     *out = many;
     return PW_OK;
 }
