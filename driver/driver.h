@@ -93,7 +93,7 @@ typedef struct {
     pw_presence presence;
     pw_cpu cpu;
     pw_library_thread thread;
-    pw_time handled_ns;                /* the latest handler's end */
+    pw_time handled_ns;                 /* the latest handler's end */
     pw_time_histogram *interrupt_times; /* when handlers began; NULL: none did */
     pw_tasklet_run *first_run, *last_run, *free_runs;
     pw_tasklet_job job; /* under way, or the fault at the source that waits */

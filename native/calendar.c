@@ -179,8 +179,7 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
     }
     const pw_busy_interval none = {PW_NEVER, INT64_MIN};
     const pw_busy_interval before = position ? at(calendar, position - 1) : none;
-    const pw_busy_interval behind =
-        position < calendar->num_busy ? at(calendar, position) : none;
+    const pw_busy_interval behind = position < calendar->num_busy ? at(calendar, position) : none;
     const bool joins_before = before.end_ns == start_ns,
                joins_behind = position < calendar->num_busy && behind.start_ns == end_ns;
     if (joins_before) made.start_ns = before.start_ns;

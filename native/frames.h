@@ -166,8 +166,9 @@ void pw_burst_pool_destroy(pw_burst_pool *pool);
  * outlive their use but not the pool; NULL from it: the pool takes its own for these. */
 typedef uint8_t *(*pw_burst_allocate)(void *context, size_t num_bytes);
 void pw_burst_pool_set_memory(pw_burst_pool *pool, pw_burst_allocate allocate, void *context);
-/* Frames leave bytes out: buffers are parts, as long as what stands in them needs; of the pool's own
- * memory, or with `shared` of that, which outlives their use but not the pool. Before the first. */
+/* Frames leave bytes out: buffers are parts, as long as what stands in them needs; of the pool's
+ * own memory, or with `shared` of that, which outlives their use but not the pool. Before the
+ * first. */
 void pw_burst_pool_set_parts(pw_burst_pool *pool, struct pw_parts *shared);
 /* Room for a frame of num_bytes (<= PW_BURST_BYTES) to the peer, zeroed header not included;
  * NULL when the host has no memory. */

@@ -45,7 +45,7 @@ struct lru_link {
 struct model {
     pw_memory memory;
     pw_memory_model_options options;
-    struct group *groups; /* never removed; group 0 is the sentinel's */
+    struct group *groups;   /* never removed; group 0 is the sentinel's */
     struct lru_link *links; /* by entry; NULL: nobody asks, since there is no limit of frames */
     uint32_t num_groups, capacity;
     uint32_t *buckets; /* 2 * capacity, a power of two: a group, 0 = free; linear probing */
@@ -117,8 +117,7 @@ static int grow(struct model *model)
     free(model->buckets);
     model->buckets = buckets;
     model->capacity = capacity;
-    for (uint32_t i = 1; i < model->num_groups; i++)
-        *find_bucket(model, groups[i].first_page) = i;
+    for (uint32_t i = 1; i < model->num_groups; i++) *find_bucket(model, groups[i].first_page) = i;
     return PW_OK;
 }
 

@@ -17,7 +17,7 @@ typedef struct pw_leaf {
 
 /* Zero is an empty one. */
 typedef struct {
-    pw_leaf **buckets;   /* NULL: there is no leaf yet */
+    pw_leaf **buckets;    /* NULL: there is no leaf yet */
     uint32_t num_buckets; /* a power of two, as many as leaves or more */
     uint32_t num_leaves;
     pw_leaf *first, *last;

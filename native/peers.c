@@ -10,8 +10,7 @@ static int grow(pw_peers *peers)
     bigger.slots = calloc(bigger.num_slots, sizeof *bigger.slots);
     if (!bigger.slots) return PW_ERR_NOMEM;
     for (uint32_t i = 0; i < peers->num_slots; i++)
-        if (peers->slots[i].item)
-            *pw_peers_slot(&bigger, peers->slots[i].peer) = peers->slots[i];
+        if (peers->slots[i].item) *pw_peers_slot(&bigger, peers->slots[i].peer) = peers->slots[i];
     free(peers->slots);
     *peers = bigger;
     return PW_OK;

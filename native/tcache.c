@@ -17,7 +17,7 @@
 #define PAGE_BITS 47
 #define NO_LINE UINT32_MAX
 #define GROUP_SETS 16u /* that are made together */
-#define EMPTY 0u /* a key: none is 0, because the line number is kept plus one */
+#define EMPTY 0u       /* a key: none is 0, because the line number is kept plus one */
 
 struct link {
     uint32_t newer, older;

@@ -303,7 +303,7 @@ static enum pw_nack_code examine_read(pw_ni *ni, const pw_read_request_frame *re
     *region = pw_regions_find(&ni->regions, request->key);
     if (!*region)
         return request->key == 0 && ni->settings->reads_without_key ? PW_NACK_NONE
-                                                                   : PW_NACK_PROTECTION;
+                                                                    : PW_NACK_PROTECTION;
     return pw_region_admits(*region, PW_REMOTE_READ, header->source_node, request->source_address,
                             request->num_bytes)
                ? PW_NACK_NONE

@@ -97,9 +97,8 @@ static int create_parts(pw_ni *ni)
     ni->smmu.trace = &ni->trace;
     if (code == PW_OK) code = create_translation(ni);
     if (code == PW_OK)
-        code =
-            pw_firmware_init(&ni->firmware, ni->costs, ni->settings, &ni->translation->receiver,
-                             &ni->counters, &ni->tallies, ni->events, &ni->trace);
+        code = pw_firmware_init(&ni->firmware, ni->costs, ni->settings, &ni->translation->receiver,
+                                &ni->counters, &ni->tallies, ni->events, &ni->trace);
     if (code < 0) return code;
     pw_driver_init(&ni->driver, ni->costs, ni->settings, &ni->counters, &ni->trace, ni->memory,
                    &ni->smmu, &ni->impairments);

@@ -449,8 +449,9 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     pw_library_thread_catch_up(&ni->driver.thread, at_ns);
     translate(ni, &block, at_ns);
-    bool stalls = ni->settings->stall && !(ni->settings->ideal && block.code < 0) &&
-                  (block.num_readable < block.num_packets || block.code < 0 || !ni->settings->hupcf);
+    bool stalls =
+        ni->settings->stall && !(ni->settings->ideal && block.code < 0) &&
+        (block.num_readable < block.num_packets || block.code < 0 || !ni->settings->hupcf);
     at_ns += block.delay_ns;
     if (stalls) at_ns = read_stalling(ni, &block, at_ns);
     pw_time *in_order_ns = &pw_transfer_on(&ni->firmware, transaction->channel)->in_order_ns;

@@ -50,10 +50,10 @@ typedef struct pw_inbound {
     uint32_t num_blocks, num_delivered;
     bool is_read, notified, complete, closed, has_page_ins;
     bool refused; /* going back: the source was told of the next block, and has not sent it again */
-    uint64_t granted_generation;               /* of the memory, when the blocks were granted */
-    uint32_t granted_end;                      /* blocks before this one are translated already */
-    uint8_t *translations; /* ring of 2 * PW_GRANT_BLOCKS by block: how its first page is
-                              translated; NULL: nothing was granted yet */
+    uint64_t granted_generation; /* of the memory, when the blocks were granted */
+    uint32_t granted_end;        /* blocks before this one are translated already */
+    uint8_t *translations;       /* ring of 2 * PW_GRANT_BLOCKS by block: how its first page is
+                                    translated; NULL: nothing was granted yet */
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
     pw_time bound_ns; /* nothing more of it arrives before */

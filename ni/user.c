@@ -151,7 +151,8 @@ static int64_t post_write(pw_ni *ni, pw_transfer *transfer, pw_time at_ns)
     int channel = pw_firmware_claim_write(&ni->firmware, transfer->pdid);
     if (channel < 0) return channel;
     transfer->cookie = transfer->stream = pw_firmware_new_stream(&ni->firmware);
-    pw_time posted_ns = at_ns + (INSERT_WRITES + TRIGGER_WRITES) * ni->costs->core_register_write_ns;
+    pw_time posted_ns =
+        at_ns + (INSERT_WRITES + TRIGGER_WRITES) * ni->costs->core_register_write_ns;
     pw_firmware_trigger(&ni->firmware, (uint32_t)channel, transfer, posted_ns);
     return posted_ns;
 }

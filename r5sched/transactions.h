@@ -15,7 +15,7 @@
 #define PW_ATTEMPTS_MAX (2 * (PW_SEQUENCE_MASK + 1))
 
 typedef struct {
-    pw_link link; /* free: in the table's list */
+    pw_link link;   /* free: in the table's list */
     uint16_t place; /* in the table's chunks */
     uint16_t id;
     uint16_t sequence;

@@ -23,7 +23,7 @@ typedef struct {
 struct pw_many {
     uint32_t num_nodes, num_ended, failed;
     const pw_node *first; /* that was opened; NULL: none yet */
-    pw_wire **wires; /* NULL: the node's */
+    pw_wire **wires;      /* NULL: the node's */
     seat *seats;
     uint32_t *meetings; /* by group, num_buckets of them: who came first */
     uint32_t num_buckets;

@@ -1054,8 +1054,9 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->matches = reader_of(options, PW_PWT_MATCHES, program);
     program->times = reader_of(options, PW_PWT_TIMES, program);
     program->keys = reader_of(options, PW_PWT_KEYS, program);
-    program->turns = (pw_turns){
-        .reader = reader_of(options, PW_PWT_TURNS, program), .node = options->node, .wire = options->wire};
+    program->turns = (pw_turns){.reader = reader_of(options, PW_PWT_TURNS, program),
+                                .node = options->node,
+                                .wire = options->wire};
     pw_reader regions = reader_of(options, PW_PWT_REGIONS, program);
     const pw_messages_host host = {.context = program, .matched = matched, .over = operation_over};
     int code = pw_messages_open(&program->messages, options->node, &host,

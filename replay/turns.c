@@ -6,9 +6,9 @@
 
 static int refuse(pw_turns *turns, const char *what, uint64_t number)
 {
-    return pw_sentence_refuse(
-        turns->reader.reason, PW_ERR_MALFORMED, "rank %u, turn %llu: %s %llu", turns->reader.rank,
-        (unsigned long long)turns->num_turns, what, (unsigned long long)number);
+    return pw_sentence_refuse(turns->reader.reason, PW_ERR_MALFORMED, "rank %u, turn %llu: %s %llu",
+                              turns->reader.rank, (unsigned long long)turns->num_turns, what,
+                              (unsigned long long)number);
 }
 
 static int add_source(pw_turns *turns, uint64_t source)

@@ -98,8 +98,8 @@ typedef struct {
      * memory_backend.backend = model its settings count as they stand; else every page is absent
      * until pw_memory_set or the node itself brings it in. No service can be opened. */
     uint8_t has_no_bytes;
-    /* NULL, or another node of this process: what is the same is shared with it. It may be destroyed
-     * before; one thread for both. */
+    /* NULL, or another node of this process: what is the same is shared with it. It may be
+     * destroyed before; one thread for both. */
     const pw_node *like;
 } pw_node_opening;
 

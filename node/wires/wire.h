@@ -46,8 +46,8 @@ typedef struct {
     /* Memory for bursts that this wire sends best, NULL: any does. Asked when a pool grows; lives
      * as long as the wire. */
     uint8_t *(*allocate)(pw_wire *wire, size_t num_bytes);
-    /* Memory for bursts of nodes without bytes, which all nodes of this wire share; lives as long as
-     * the wire. NULL: none. */
+    /* Memory for bursts of nodes without bytes, which all nodes of this wire share; lives as long
+     * as the wire. NULL: none. */
     struct pw_parts *(*parts)(pw_wire *wire);
     /* false: no peer would ring. NULL: none ever does. */
     bool (*rest)(const pw_wire *wire, pw_wire_rest *out);

@@ -50,7 +50,8 @@ static void test_a_block_that_came_back_is_given_again(void)
 
 static void test_less_than_a_fifth_of_a_block_is_not_used(void)
 {
-    for (size_t num_bytes = 128; num_bytes < PW_OWN_BYTES_MAX - 64; num_bytes += 1 + num_bytes / 9) {
+    for (size_t num_bytes = 128; num_bytes < PW_OWN_BYTES_MAX - 64;
+         num_bytes += 1 + num_bytes / 9) {
         void *memory = pw_own_allocate(num_bytes, 1);
         assert(memory && pw_own_room(memory) >= num_bytes);
         assert(pw_own_room(memory) <= num_bytes + num_bytes / 4 + 32);
