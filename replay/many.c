@@ -85,12 +85,16 @@ void pw_many_destroy(pw_many *many)
 
 /* ---- who is next */
 
+#define LAST UINT16_MAX /* priority of one that lets those of its time go first */
+
 /* Time, then node: the queue has 16 bits for the last. It has room for all, so that this cannot
  * fail. */
 static void queue_at(pw_many *many, uint32_t node, int64_t time_ns)
 {
+    const pw_program *program = many->seats[node].program;
+    const bool is_last = program && pw_program_yields(program);
     const pw_event event = {.time_ns = time_ns,
-                            .priority = (uint16_t)(node >> 16),
+                            .priority = is_last ? LAST : (uint16_t)(node >> 16),
                             .source = (uint16_t)node,
                             .subject = node};
     many->seats[node].is_queued = true;
@@ -137,6 +141,7 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
         .eager_limit_bytes = (uint64_t)config->settings.eager_limit_bytes,
         .matches_freely = flags & PW_REPLAY_FREELY,
         .verifies = flags & PW_REPLAY_VERIFIES,
+        .touch = flags / PW_REPLAY_TOUCH,
         .wire = wire,
         .key_of = key_of,
         .context = many,
@@ -216,7 +221,8 @@ static int fail(pw_many *many, uint32_t node, int code)
 static int64_t last_ns(const pw_many *many, uint32_t node)
 {
     const pw_event *next = pw_event_queue_first(many->queue);
-    return next ? next->time_ns - (next->subject < node) : PW_NEVER;
+    if (!next) return PW_NEVER;
+    return next->time_ns - (next->subject < node && next->priority != LAST);
 }
 
 static int step(pw_many *many, uint32_t node)

@@ -12,6 +12,7 @@ typedef struct pw_many pw_many;
 
 #define PW_REPLAY_FREELY 1   /* receives from any source take what is there */
 #define PW_REPLAY_VERIFIES 2 /* every recorded time must come out */
+#define PW_REPLAY_TOUCH 4 /* times PW_TOUCH_*: when pages are touched within a compute interval */
 
 typedef struct {
     uint64_t steps;   /* of the heap */

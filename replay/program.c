@@ -47,7 +47,8 @@ struct pw_program {
     pw_messages messages;
     pw_reader ops, matches, times, keys;
     pw_turns turns;
-    bool matches_freely, verifies, is_cut;
+    pw_touches touches;
+    bool matches_freely, verifies, is_cut, yields;
     uint32_t waits;         /* PW_PROGRAM_* */
     pw_record wanted;       /* at which it waits */
     pw_numbered *operation; /* for which it waits */
@@ -369,6 +370,8 @@ static int operation_over(void *context, pw_operation *operation)
     return PW_OK;
 }
 
+static int set_pages(pw_program *program, const pw_record *record);
+
 /* ---- calls and time */
 
 /* Is the clock where it was recorded? */
@@ -459,6 +462,52 @@ static int check_duration(pw_program *program, int64_t duration_ns)
                   (long long)TIME_MAX_NS);
 }
 
+/* So much compute passes now, and not with the next call. */
+static void compute(pw_clock *clock, int64_t duration_ns)
+{
+    pw_clock_declare(clock, duration_ns);
+    pw_clock_enter(clock, false);
+    pw_clock_leave(clock);
+}
+
+/* An interval in which pages are touched one after the other: on to the next of them, or the NI
+ * goes on to where the CPU is and they are there. What is left passes with the next call. */
+static int touch_next(pw_program *program)
+{
+    pw_touches *touches = &program->touches;
+    pw_record pages;
+    int64_t at_ns;
+    if (!pw_touches_next(touches, &pages, &at_ns)) {
+        pw_clock_declare(program->clock, touches->duration_ns - touches->passed_ns);
+        touches->is_under_way = false;
+        return PW_OK;
+    }
+    if (at_ns > touches->passed_ns) {
+        compute(program->clock, at_ns - touches->passed_ns);
+        touches->passed_ns = at_ns;
+        return PW_OK; /* the other nodes come first, as far as they are behind */
+    }
+    const int code = pw_node_turn(program->node, false);
+    if (code) { /* peers may have an answer to what has moved */
+        program->yields = code > 0;
+        return code < 0 ? code : PW_OK;
+    }
+    pw_touches_done(touches, &pages);
+    return set_pages(program, &pages);
+}
+
+/* A compute interval begins. */
+static int begin_compute(pw_program *program, int64_t duration_ns)
+{
+    pw_touches *touches = &program->touches;
+    int code = 0;
+    if (touches->when && program->clock->depth == 0)
+        code = pw_touches_begin(touches, program->ops.num_read, duration_ns);
+    if (code < 0) return code;
+    if (!code) pw_clock_declare(program->clock, duration_ns);
+    return PW_OK;
+}
+
 static int pass_time(pw_program *program, const pw_record *record)
 {
     pw_clock *clock = program->clock;
@@ -467,7 +516,7 @@ static int pass_time(pw_program *program, const pw_record *record)
     const int code = check_duration(program, record->duration_ns);
     if (code < 0) return code;
     switch (record->opcode) {
-    case PW_OP_COMPUTE: pw_clock_declare(clock, record->duration_ns); break;
+    case PW_OP_COMPUTE: return begin_compute(program, record->duration_ns);
     case PW_OP_SLEEP: pw_clock_sleep(clock, record->duration_ns); break;
     case PW_OP_PASS: clock->now_ns += record->duration_ns; break;
     default: /* calls in vain */
@@ -1000,9 +1049,15 @@ static int follow_turns(pw_program *program)
 int pw_program_go(pw_program *program, int64_t until_ns)
 {
     pw_record record;
+    program->yields = false;
     while (program->waits == PW_PROGRAM_RUNS && program->clock->now_ns <= until_ns) {
         int code = follow_turns(program);
         if (code <= 0) return code;
+        if (program->touches.is_under_way) {
+            code = touch_next(program);
+            if (code < 0 || program->yields) return of_node(program, code);
+            continue;
+        }
         code = pw_reader_record(&program->ops, &record);
         if (code < 0) return code;
         if (code == 0) {
@@ -1054,6 +1109,9 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->matches = reader_of(options, PW_PWT_MATCHES, program);
     program->times = reader_of(options, PW_PWT_TIMES, program);
     program->keys = reader_of(options, PW_PWT_KEYS, program);
+    program->touches =
+        (pw_touches){.reader = reader_of(options, PW_PWT_OPS | PW_READS_AHEAD, program),
+                     .when = options->verifies ? PW_TOUCH_AT_USE : options->touch};
     program->turns = (pw_turns){.reader = reader_of(options, PW_PWT_TURNS, program),
                                 .node = options->node,
                                 .wire = options->wire};
@@ -1085,6 +1143,7 @@ void pw_program_destroy(pw_program *program)
     pw_numbers_finish(&program->numbers);
     pw_turns_finish(&program->turns);
     pw_peers_clear(&program->in_order_of);
+    pw_touches_finish(&program->touches);
     free(program->bases);
     free(program->calls);
     free(program->registered);
@@ -1094,6 +1153,8 @@ void pw_program_destroy(pw_program *program)
 /* ---- what can be seen of it */
 
 uint32_t pw_program_waits(const pw_program *program) { return program->waits; }
+
+bool pw_program_yields(const pw_program *program) { return program->yields; }
 
 uint64_t pw_program_group(const pw_program *program, uint64_t *members)
 {

@@ -5,6 +5,7 @@
 #define PW_REPLAY_PROGRAM_H
 #include "node/messages/messages.h"
 #include "replay/reader.h"
+#include "replay/touches.h"
 
 /* cdef begin */
 /* Why a program does not go on. */
@@ -62,6 +63,7 @@ typedef struct {
     pw_chunk_source source;
     uint64_t eager_limit_bytes;
     bool matches_freely; /* receives from any source take what is there, not what they took */
+    uint32_t touch;      /* PW_TOUCH_*; verifying: at use */
     bool verifies; /* against the recorded times, turn by turn as the recorded host had them */
     pw_wire *wire; /* the node's, of pw_wire_join */
     /* pw_program_key of a peer's program. */
@@ -86,6 +88,8 @@ void pw_program_meet(pw_program *program, int64_t time_ns);
 uint64_t pw_program_key(const pw_program *program, const pw_program_wish *wish);
 /* PW_PROGRAM_*. */
 uint32_t pw_program_waits(const pw_program *program);
+/* It can go on, but those that do so at the same time come first. */
+bool pw_program_yields(const pw_program *program);
 /* Of a meeting that it waits for. */
 uint64_t pw_program_group(const pw_program *program, uint64_t *members);
 const char *pw_program_reason(const pw_program *program);

@@ -26,6 +26,14 @@ from pagewire.run.settings import impairment_planners, platform
 from pagewire.run.settings.config import Config, load
 
 MATCHINGS = ("recorded", "free")
+TOUCHES = {
+    "use": int(lib.PW_TOUCH_AT_USE),
+    "start": int(lib.PW_TOUCH_START),
+    "spread": int(lib.PW_TOUCH_SPREAD),
+    "end": int(lib.PW_TOUCH_END),
+}
+"""When pages are touched within a compute interval."""
+_KIND = int(lib.PW_READS_AHEAD) - 1
 PDID = 1
 _STEPS_AT_ONCE = 50_000
 """Between looks after signals."""
@@ -176,13 +184,16 @@ class Replay(Closing):
         *,
         verify: bool = False,
         matching: str = "recorded",
+        touch: str = "use",
         order: Iterable[int] | None = None,
     ) -> None:
-        """matching: receives from any source take what they took, or (free) what is there. order:
-        in which the nodes are made; nothing depends on it. Raises ConfigError, EngineError, and
-        ReplayError for a trace that makes no sense."""
+        """matching: receives from any source take what they took, or (free) what is there. touch:
+        one of TOUCHES. order: in which the nodes are made; nothing depends on it. Raises
+        ConfigError, EngineError, and ReplayError for a trace that makes no sense."""
         if matching not in MATCHINGS:
             raise ConfigError(f"--matching '{matching}': allowed is one of {', '.join(MATCHINGS)}")
+        if touch not in TOUCHES:
+            raise ConfigError(f"--touch '{touch}': allowed is one of {', '.join(TOUCHES)}")
         self.num_ranks = trace.num_ranks
         self.settings = settings
         self._trace = trace
@@ -202,6 +213,7 @@ class Replay(Closing):
         self._source.next = self._next
         flags = lib.PW_REPLAY_VERIFIES if verify else 0
         flags |= lib.PW_REPLAY_FREELY if matching == "free" else 0
+        flags |= lib.PW_REPLAY_TOUCH * TOUCHES[touch]
         self._open_all(range(self.num_ranks) if order is None else order, int(flags))
 
     def close(self) -> None:
@@ -244,7 +256,7 @@ class Replay(Closing):
         key = (rank, kind)
         try:
             if key not in self._streams:
-                self._streams[key] = iter(self._trace.stream(rank, kind))
+                self._streams[key] = iter(self._trace.stream(rank, kind & _KIND))
             chunk = next(self._streams[key], None)
         except BaseException as error:  # noqa: BLE001, above is C alone
             self._keep_failure(error)
@@ -396,14 +408,18 @@ def _of_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def replay_file(
-    path: str, assignments: Iterable[str] = (), *, matching: str = "recorded"
+    path: str,
+    assignments: Iterable[str] = (),
+    *,
+    matching: str = "recorded",
+    touch: str = "use",
 ) -> tuple[dict[str, Any], Settings, Outcome]:
     """Of a trace file with these settings besides the recorded ones: its META, all settings, and
     what came of it. Raises as `Settings.of` and `Replay` do."""
     with Reader(path) as trace:
         meta = trace.meta()
         settings = Settings.of(meta, assignments)
-        with Replay(trace, settings, matching=matching) as made:
+        with Replay(trace, settings, matching=matching, touch=touch) as made:
             made.run()
             return meta, settings, made.outcome()
 

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from pagewire.run.settings import config
 from pagewire.run.settings.platform import parse_assignment
 
 BACKENDS = ("engine", "loggops")
+TOUCH_WAYS = ("start", "spread", "end")
 PROCESSES_MAX = 1024
 _NAMED_MAX = 10
 """Unmatched messages that the terminal shows."""
@@ -53,6 +54,10 @@ def replay(file: str, asked: Asked, given: Given) -> int:
         )
     if not 1 <= asked.num_processes <= PROCESSES_MAX:
         raise ConfigError(f"-j {asked.num_processes}: allowed is 1 to {PROCESSES_MAX}")
+    if asked.touch and asked.touch not in TOUCH_WAYS:
+        raise ConfigError(f"--touch '{asked.touch}': allowed is one of {', '.join(TOUCH_WAYS)}")
+    if asked.touch and asked.costs:
+        raise ConfigError("--costs has pages touched as the trace has it; leave out --touch")
     for name in ("json", "csv", "html"):
         launch.check_writable(f"--{name}", getattr(asked, f"{name}_path"))
     if asked.backend not in BACKENDS:
@@ -98,6 +103,7 @@ def _loggops(file: str, asked: Asked) -> int:
 def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
     others = (
         asked.costs,
+        asked.touch,
         asked.memory,
         asked.policy,
         asked.sweeps,
@@ -166,14 +172,21 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
     done: dict[Choice, Row] = {}
     if asked.keep:
         work.keep(asked.keep, file, asked.matching)
-    items = [Item([*assignments, *choice.assignments]) for choice in rows]
     do = functools.partial(replay_row, file, asked.matching)
-    for choice, row in zip(rows, map(_row_of, work.map(do, items)), strict=True):
+
+    def replayed(touch: str) -> Iterator[tuple[Choice, Row]]:
+        items = [Item([*assignments, *choice.assignments], touch=touch) for choice in rows]
+        return zip(rows, map(_row_of, work.map(do, items)), strict=True)
+
+    for choice, row in replayed(asked.touch or "use"):
         if row.failure and choice in needed:
             progress.say(f"{choice.name}: {row.failure}")
             return 1
         done[choice] = row
     result = _result(meta, num_ranks, asked, refer_to, done, time.monotonic() - begun_s)
+    if asked.touch:
+        ways = {way: done.items() if way == asked.touch else replayed(way) for way in TOUCH_WAYS}
+        result["replay"]["touch"] = {"way": asked.touch, "virtual_time_s": _times_by(ways)}
     if asked.costs:
         own = [*assignments, *rows[0].assignments]
         result["replay"]["costs"] = replay_costs.measure(
@@ -181,6 +194,26 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
         )
     _show(result, asked)
     return 0
+
+
+def _times_by(ways: Mapping[str, Iterable[tuple[Choice, Row]]]) -> dict[str, dict[str, float]]:
+    """Of each row that ended its virtual time by each way, in s."""
+    times: dict[str, dict[str, float]] = {}
+    for way, rows in ways.items():
+        for choice, row in rows:
+            if not row.failure:
+                summary = row.document["summary"]
+                times.setdefault(choice.name, {})[way] = summary["virtual_time_s"]
+    return times
+
+
+def _show_touch(touch: Mapping[str, Any]) -> None:
+    rows = touch["virtual_time_s"]
+    differing = {name: times for name, times in rows.items() if len(set(times.values())) > 1}
+    for name, times in differing.items():
+        print(f"touch: {name}: " + ", ".join(f"{way} {s:.9f} s" for way, s in times.items()))
+    if not differing:
+        print("touch: when pages are touched changes no row's time")
 
 
 def _parse_text(name: str, text: str) -> object:
@@ -193,7 +226,9 @@ def _parse_text(name: str, text: str) -> object:
 def replay_row(file: str, matching: str, item: Item) -> Row:
     """One replay; what it fails with is the row's."""
     try:
-        meta, settings, outcome = replay_file(file, item.assignments, matching=matching)
+        meta, settings, outcome = replay_file(
+            file, item.assignments, matching=matching, touch=item.touch
+        )
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), ())
     document = report.document(outcome.per_rank, settings.config, _label(meta))
@@ -286,6 +321,8 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
         progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
     if "costs" in own:
         replay_costs.show(own["costs"])
+    if "touch" in own:
+        _show_touch(own["touch"])
     print(Performance(**own["performance"]))
     if asked.json_path:
         report.write_json(asked.json_path, result, "compare")

@@ -36,6 +36,14 @@ class Asked:
             help="receives from any source take what they took (recorded) or what is there (free)",
         ),
     ] = "recorded"
+    touch: Annotated[
+        str,
+        typer.Option(
+            metavar="start|spread|end",
+            help="when pages are touched within a compute interval; prints the time of each way "
+            "where it matters (where PAGES stand in the trace)",
+        ),
+    ] = ""
     num_processes: Annotated[
         int, typer.Option("-j", "--processes", help="replay so many rows at a time")
     ] = 1

@@ -26,6 +26,8 @@ class Item(NamedTuple):
     """Settings besides the recorded ones."""
     request: Request = ()
     """Costs that take longer."""
+    touch: str = "use"
+    """Of replay.TOUCHES."""
 
 
 Do = Callable[[Item], Any]
@@ -100,7 +102,7 @@ class _Kept:
         machine = settings.platform
         tables = {name: (each.sizes_bytes, each.costs_ns) for name, each in machine.tables.items()}
         own = settings.config.not_default()
-        return json.dumps([own, machine.costs.as_dict(), tables, item.request], sort_keys=True)
+        return json.dumps([own, machine.costs.as_dict(), tables, *item[1:]], sort_keys=True)
 
     def read(self, label: str) -> Any:
         """None: it is not there, or damaged."""

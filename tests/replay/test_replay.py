@@ -454,6 +454,64 @@ def test_memory_that_is_not_registered_so_is_refused(operation, target):
         one_sided(operation, r.Done(0), target=target, assignments=["ni.write_keys=needed"])
 
 
+# -- when pages are touched
+
+
+def touched(way, window, put_at_ns):
+    """Rank 1 computes for 1 ms, in which it touches its window, and rank 0 puts into it."""
+    put = r.Put(1, LONG, 0, 0, 1, 0)
+    origin = [present(0, LONG), *call(2, BARRIER), r.Compute(put_at_ns), *call(1, put, r.Done(0))]
+    owner = [*call(2, WINDOW, BARRIER), r.Compute(1_000_000), *call(2, *window)]
+    trace = HandMade([*NAMES, *origin, r.End()], [*NAMES, *owner, r.End()])
+    return run(trace, touch=way)[0][0]
+
+
+def test_pages_that_peers_put_to_are_there_when_the_program_is_said_to_touch_them():
+    early = 100_000
+    absent, resident = (touched("use", [], early), touched("start", RESIDENT, early))
+    assert resident < touched("spread", RESIDENT, early) < absent
+    assert touched("end", RESIDENT, early) == absent
+    assert touched("use", RESIDENT, early) == resident  # as a live run does
+
+
+def test_a_rank_that_goes_on_when_another_touches_is_not_in_its_way():
+    """At the same ns, whichever has the lower number."""
+    put = [*call(1, r.Put(1, LONG, 0, 0, 1, 0))]
+    left_ns = 900_000 - CALL - PUT_POSTED
+    behind = [r.Compute(left_ns), r.Enter(), r.Leave(), *call(0, r.Done(0))]
+    origin = [*NAMES, *call(2, BARRIER), r.Compute(100_000), *put, *behind, r.End()]
+    owner = [*NAMES, *call(2, WINDOW, BARRIER), r.Compute(1_000_000), *call(2, *RESIDENT), r.End()]
+    first = run(HandMade(origin, owner), touch="end")[0]
+    for index, record in enumerate(origin):
+        if isinstance(record, r.Put):
+            origin[index] = r.Put(0, LONG, 0, 0, 1, 0)
+    assert run(HandMade(owner, origin), touch="end")[0] == first[::-1]
+
+
+def test_pages_that_are_touched_before_the_put_comes_are_there_in_every_way():
+    late = 1_100_000
+    assert len({touched(way, RESIDENT, late) for way in ("use", "start", "spread", "end")}) == 1
+
+
+def test_compute_takes_as_long_whenever_pages_are_touched():
+    records = [r.Compute(1001), *call(0, r.Pages(0, 0, 3, PRESENT)), r.Compute(500), *call(0)]
+    for way in ("use", "start", "spread", "end"):
+        assert clock_of(*records, touch=way) == 1501 + 2 * CALL, way
+
+
+def test_where_no_transfer_is_under_way_touch_does_not_matter():
+    made = {
+        tuple(run(halo(4, [1], num_bytes=3 * BLOCK_BYTES), touch=way)[0])
+        for way in ("use", "start", "spread", "end")
+    }
+    assert len(made) == 1
+
+
+def test_no_way_of_touching_is_refused():
+    with pytest.raises(ConfigError, match="--touch 'late': allowed is one of use, start"):
+        clock_of(touch="late")
+
+
 # -- what makes no sense
 
 

@@ -58,6 +58,39 @@ def test_rows_are_those_of_compare_and_equal_over_processes(file, tmp_path, caps
     assert documents[0]["entries"][0]["slowdown"] == 0
 
 
+def windows(tmp_path) -> str:
+    """Rank 0 puts to pages that rank 1 touches while it computes."""
+    meet, put = r.Meet(1, 2), r.Put(1, 8192, 0, 0, 1, 0)
+    touched, names = r.Pages(1, 0, 2, 1), [r.Name(0, "Barrier")]
+    behind = [r.Compute(2_000_000), r.Call(0), r.Leave(), r.End()]
+    origin = [*names, r.Call(0), meet, put, r.Done(0), r.Leave(), *behind]
+    owner = [r.Call(0), r.Register(8192, 1, 0), meet, r.Leave(), r.Compute(1_000_000), r.Call(0),
+             touched, r.Leave(), r.End()]  # fmt: skip
+    made = HandMade(origin, [*names, *owner], settings={"run.memory": "part"})
+    return written(tmp_path / "windows.pwt", made)
+
+
+def test_touch_says_the_time_of_each_way_where_they_differ(file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    words = ["--memory", "part,ideal", "--touch", "end", "--json", str(out)]
+    assert main(["replay", windows(tmp_path), *words]) == 0
+    document = json.loads(out.read_text())
+    json_schemas.check("compare", document)
+    times = document["replay"]["touch"]["virtual_time_s"]
+    assert list(times) == ["part/page", "ideal"]
+    ended_s = {each["name"]: each["virtual_time_s"] for each in document["entries"]}
+    assert {name: each["end"] for name, each in times.items()} == ended_s
+    assert times["part/page"]["start"] < times["part/page"]["end"]
+    assert len(set(times["ideal"].values())) == 1
+    shown = capsys.readouterr().out
+    assert f"touch: part/page: start {times['part/page']['start']:.9f} s, spread " in shown
+    assert "touch: ideal" not in shown
+    assert main(["replay", file, "--touch", "spread"]) == 0
+    assert "touch: when pages are touched changes no row's time\n" in capsys.readouterr().out
+    assert main(["replay", file, "--touch", "late"]) == 2
+    assert "--touch 'late': allowed is one of start, spread, end" in capsys.readouterr().err
+
+
 class Broken(PageInPolicy):
     def pages(self, *, fault: PageFault) -> range:
         raise ZeroDivisionError("by hand")
