@@ -662,7 +662,7 @@ static int new_receive(pw_program *program, const pw_record *record, pw_numbered
 
 static int post_receive(pw_program *program, const pw_record *record)
 {
-    pw_numbered *receive;
+    pw_numbered *receive = NULL;
     int code = new_receive(program, record, &receive);
     if (code < 0) return code;
     code = want(program, record, &receive->base);
@@ -804,7 +804,7 @@ static int new_one_sided(pw_program *program, const pw_record *record, uint8_t k
                          pw_operation **out)
 {
     uint64_t remote_address = 0;
-    pw_numbered *made;
+    pw_numbered *made = NULL;
     int code = check_peer(program, record->peer, 0);
     if (code == PW_OK && (record->bytes == 0 || record->bytes > UINT32_MAX))
         return refuse(program, "%llu bytes of a peer's memory: allowed is 1 to %u",

@@ -219,7 +219,7 @@ static frame make_request_to(fixture *self, uint16_t endpoint, pw_fi_atomic_requ
 {
     uint8_t payload[sizeof asked + 4096] = {0};
     memcpy(payload, &asked, sizeof asked);
-    return make(self, PW_FI_MESSAGE_ATOMIC, payload, (uint32_t)sizeof asked + operand_bytes,
+    return make(self, PW_MESSAGE_ATOMIC, payload, (uint32_t)sizeof asked + operand_bytes,
                 (pw_message_header){.context = pw_fi_context(endpoint, false)});
 }
 
@@ -234,7 +234,7 @@ static void test_requests(fixture *self)
         .id = 3, .key = 9, .count = 2, .type = FI_UINT64, .operation = FI_SUM};
     pw_fi_atomic_request wrong = sound;
     check_dropped(
-        self, make(self, PW_FI_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_message_header){0}));
+        self, make(self, PW_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_message_header){0}));
     check_dropped(self, make_request(self, sound, 0));
     check_dropped(self, make_request(self, sound, 15));
     check_dropped(self, make_request(self, sound, 17));
@@ -277,7 +277,7 @@ static frame make_answer(fixture *self, pw_fi_atomic_answer said, uint32_t value
 {
     uint8_t payload[sizeof said + 4096] = {0};
     memcpy(payload, &said, sizeof said);
-    return make(self, PW_FI_MESSAGE_ANSWER, payload, (uint32_t)sizeof said + value_bytes,
+    return make(self, PW_MESSAGE_ANSWER, payload, (uint32_t)sizeof said + value_bytes,
                 (pw_message_header){0});
 }
 
@@ -285,7 +285,7 @@ static void test_answers(fixture *self)
 {
     pw_fi_process *process = &self->process;
     uint64_t result = 0;
-    pw_fi_operation *asked = pw_fi_take(process, PW_FI_ATOMIC);
+    pw_fi_operation *asked = pw_fi_take(process, PW_OPERATION_ATOMIC);
     asked->endpoint = &self->endpoint;
     asked->sink = &self->endpoint.write;
     asked->flags = FI_ATOMIC | FI_READ;
@@ -294,8 +294,8 @@ static void test_answers(fixture *self)
     asked->base.num_bytes = 8;
     asked->num_parts = 1;
     asked->iov[0] = (struct iovec){&result, 8};
-    pw_operation_append(&process->atomics, &asked->base);
-    check_dropped(self, make(self, PW_FI_MESSAGE_ANSWER, &result, 8, (pw_message_header){0}));
+    pw_operation_append(&process->messages.atomics, &asked->base);
+    check_dropped(self, make(self, PW_MESSAGE_ANSWER, &result, 8, (pw_message_header){0}));
     check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 8, .num_bytes = 8}, 8));
     check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 8}, 7));
     check_dropped(self, make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 0}, 0));
@@ -309,7 +309,7 @@ static void test_answers(fixture *self)
     asked->base.peer = 1;
     const frame once = make_answer(self, (pw_fi_atomic_answer){.id = 7, .num_bytes = 8}, 8);
     assert(arrive(self, 1, &once) == PW_OK);
-    assert(num_over(&process->timeline) == 1 && !process->atomics.head);
+    assert(num_over(&process->timeline) == 1 && !process->messages.atomics.head);
     check_dropped(self, once); /* and once more */
     assert(pw_fi_deliver(process, true) && self->written.value == 1);
 }
