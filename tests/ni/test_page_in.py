@@ -364,10 +364,10 @@ def test_every_transfer_ends_whatever_is_mapped_and_unmapped_meanwhile(
     transfers = [resident(num_bytes) for num_bytes in sizes]
     ids = [pair.write(*both) for both in transfers]
     for at_ns, node, page, state in sorted(changes):
-        pair.run(at_ns, limit=20_000)
+        pair.run(at_ns)
         source, destination = transfers[page % len(transfers)]
         set_state(pair, node, (source, destination)[node].first_page + page, state)
-    pair.run(limit=20_000)
+    pair.run()  # a block that nothing can bring in is tried 8192 times
     done = {event.id: event.error for event in pair.events if event.kind == DONE}
     assert set(done) == set(ids)
     assert set(done.values()) <= {0, ADDRESS, UNRECOVERABLE}
