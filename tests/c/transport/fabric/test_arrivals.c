@@ -233,8 +233,8 @@ static void test_requests(fixture *self)
     const pw_fi_atomic_request sound = {
         .id = 3, .key = 9, .count = 2, .type = FI_UINT64, .operation = FI_SUM};
     pw_fi_atomic_request wrong = sound;
-    check_dropped(
-        self, make(self, PW_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_message_header){0}));
+    check_dropped(self,
+                  make(self, PW_MESSAGE_ATOMIC, &sound, sizeof sound - 1, (pw_message_header){0}));
     check_dropped(self, make_request(self, sound, 0));
     check_dropped(self, make_request(self, sound, 15));
     check_dropped(self, make_request(self, sound, 17));
