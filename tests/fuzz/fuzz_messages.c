@@ -109,7 +109,7 @@ static void post_receive(input *in)
 /* One that node 1 should answer. */
 static void post_atomic(input *in)
 {
-    pw_fi_operation *asked = pw_fi_take(&self.process, PW_FI_ATOMIC);
+    pw_fi_operation *asked = pw_fi_take(&self.process, PW_OPERATION_ATOMIC);
     const uint32_t num_bytes = 8u * (1 + take_byte(in) % 16u);
     uint8_t *result = new_buffer(num_bytes);
     MUST(asked);
@@ -125,7 +125,7 @@ static void post_atomic(input *in)
     asked->base.num_bytes = num_bytes;
     asked->num_parts = 1;
     asked->iov[0] = (struct iovec){result, num_bytes};
-    pw_operation_append(&self.process.atomics, &asked->base);
+    pw_operation_append(&self.process.messages.atomics, &asked->base);
 }
 
 /* ---- what arrives */
@@ -148,7 +148,7 @@ static uint32_t write_payload(input *in, uint8_t kind, uint8_t *out)
 {
     uint32_t num_bytes = take_byte(in) < 200 ? take_byte(in) : take_below(in, FRAME_BYTES - 200);
     memset(out, take_byte(in), num_bytes);
-    if (kind == PW_FI_MESSAGE_ATOMIC) {
+    if (kind == PW_MESSAGE_ATOMIC) {
         const pw_fi_atomic_request asked = {
             .id = take_byte(in),
             .address = take_address(in),
@@ -159,7 +159,7 @@ static uint32_t write_payload(input *in, uint8_t kind, uint8_t *out)
             .wants_old = take_byte(in) & 1};
         memcpy(out, &asked, sizeof asked);
         if (take_byte(in) % 8) num_bytes = (uint32_t)sizeof asked + take_byte(in) % 20u * 8;
-    } else if (kind == PW_FI_MESSAGE_ANSWER) {
+    } else if (kind == PW_MESSAGE_ANSWER) {
         const pw_fi_atomic_answer said = {.id = take_byte(in) % 8,
                                           .error = take_byte(in) % 4 ? 0 : (int32_t)take(in, 4),
                                           .num_bytes = take_byte(in) % 8 ? take_byte(in) % 17 * 8u
@@ -198,8 +198,8 @@ static void arrive(const uint8_t *data, uint32_t num_bytes, uint32_t source)
 static void send_one(input *in)
 {
     static const uint8_t kinds[] = {PW_MESSAGE_EAGER,      PW_MESSAGE_EAGER,
-                                    PW_MESSAGE_RENDEZVOUS, PW_FI_MESSAGE_ATOMIC,
-                                    PW_FI_MESSAGE_ANSWER,  PW_FI_MESSAGE_DATA};
+                                    PW_MESSAGE_RENDEZVOUS, PW_MESSAGE_ATOMIC,
+                                    PW_MESSAGE_ANSWER,  PW_FI_MESSAGE_DATA};
     _Alignas(64) static uint8_t made[2 * FRAME_BYTES];
     const uint8_t kind = kinds[take_byte(in) % sizeof kinds], num_changes = take_byte(in) % 4;
     pw_message_header header = {.tag = take_byte(in) % 4, .data = take(in, 2)};
@@ -307,7 +307,7 @@ static void end_run(void)
     give_all(&process->messages.posted);
     give_all(&process->messages.unexpected);
     give_all(&process->claimed);
-    give_all(&process->atomics);
+    give_all(&process->messages.atomics);
     pw_event_queue_destroy(process->timeline.over);
     pw_messages_close(&process->messages);
     end(&self.all);
