@@ -197,9 +197,8 @@ static void arrive(const uint8_t *data, uint32_t num_bytes, uint32_t source)
 
 static void send_one(input *in)
 {
-    static const uint8_t kinds[] = {PW_MESSAGE_EAGER,      PW_MESSAGE_EAGER,
-                                    PW_MESSAGE_RENDEZVOUS, PW_MESSAGE_ATOMIC,
-                                    PW_MESSAGE_ANSWER,  PW_FI_MESSAGE_DATA};
+    static const uint8_t kinds[] = {PW_MESSAGE_EAGER,  PW_MESSAGE_EAGER,  PW_MESSAGE_RENDEZVOUS,
+                                    PW_MESSAGE_ATOMIC, PW_MESSAGE_ANSWER, PW_FI_MESSAGE_DATA};
     _Alignas(64) static uint8_t made[2 * FRAME_BYTES];
     const uint8_t kind = kinds[take_byte(in) % sizeof kinds], num_changes = take_byte(in) % 4;
     pw_message_header header = {.tag = take_byte(in) % 4, .data = take(in, 2)};
