@@ -8,7 +8,7 @@ from types import MappingProxyType
 from pagewire.native.settings import ConfigError, format_value, suggestion
 from pagewire.replay.replay import Settings
 from pagewire.run.settings.config import REGISTRY, Config
-from pagewire.run.settings.platform import Costs, CostTable, cost_name
+from pagewire.run.settings.platform import Costs, CostTable, cost_name, field_of
 from pagewire.run.settings.platform_document import show_cost
 
 COMPUTE = "compute"
@@ -99,9 +99,8 @@ def slowed(settings: Settings, name: str, factor: float) -> tuple[Settings, floa
 
 
 def _cost(settings: Settings, name: str) -> tuple[str, int]:
-    costs = settings.platform.costs.as_dict()
-    field = next(each for each in costs if f"costs.{cost_name(each)}" == name)
-    return field, costs[field]
+    field = field_of(name)
+    return field, settings.platform.costs.as_dict()[field]
 
 
 def _times(before: int, factor: float, *, is_rate: bool) -> int:

@@ -72,11 +72,11 @@ def _asking(
 
         def ask(requests: Sequence[Request]) -> Sequence[Answer]:
             answers = []
+            display.expect(max(expected, len(done) + len(requests)), expected)
             display.begin("costs")
             for found in work.map(do, [Item(list(assignments), each) for each in requests]):
                 answers.append(Answer(*found))
                 display.end()
-                display.expect(max(expected, len(done) + len(requests)), expected)
                 display.begin("costs")
             done.extend(answers)
             return answers

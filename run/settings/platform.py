@@ -103,12 +103,20 @@ class Platform:
 
 def parse_assignment(text: str) -> tuple[str, int]:
     """Field of Costs and value, in its base unit, of `costs.NAME=9us`; raises ConfigError."""
-    name, _, value = text.partition("=")
-    fields = {f"costs.{cost_name(field)}": field for field in Costs.FIELDS}
-    if name.strip() not in fields:
-        raise ConfigError(f"there is no cost '{name.strip()}'{suggestion(name.strip(), fields)}")
-    field = fields[name.strip()]
-    return field, parse_cost(name.strip(), field, value)
+    before, _, value = text.partition("=")
+    name = before.strip()
+    field = field_of(name)
+    return field, parse_cost(name, field, value)
+
+
+_FIELDS: Mapping[str, str] = {f"costs.{cost_name(field)}": field for field in Costs.FIELDS}
+
+
+def field_of(name: str) -> str:
+    """Field of Costs of `costs.NAME`; raises ConfigError."""
+    if name not in _FIELDS:
+        raise ConfigError(f"there is no cost '{name}'{suggestion(name, _FIELDS)}")
+    return _FIELDS[name]
 
 
 def load(name_or_path: str) -> Platform:
