@@ -164,6 +164,9 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
     rows = choices(asked.memory or base.run.memory, asked.policy, axes, base)
     if asked.costs and len(rows) > 1:
         raise ConfigError(f"--costs studies one row, and there are {len(rows)}: name one strategy")
+    own = [*assignments, *rows[0].assignments]
+    settings = Settings.of(meta, own)
+    costs = replay_costs.chosen(asked, settings) if asked.costs else []
     refer_to = dict(zip(rows, references(rows, asked.baseline), strict=True))
     needed = {rows[0], *refer_to.values()}
     if (asked.memory or "").strip() != ALL:
@@ -188,10 +191,7 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
         ways = {way: done.items() if way == asked.touch else replayed(way) for way in TOUCH_WAYS}
         result["replay"]["touch"] = {"way": asked.touch, "virtual_time_s": _times_by(ways)}
     if asked.costs:
-        own = [*assignments, *rows[0].assignments]
-        result["replay"]["costs"] = replay_costs.measure(
-            file, own, Settings.of(meta, own), asked, work
-        )
+        result["replay"]["costs"] = replay_costs.measure(file, own, costs, settings, asked, work)
     _show(result, asked)
     return 0
 

@@ -26,14 +26,23 @@ _BENT = 5e-4
 _WIDTH = 80
 
 
-def measure(
-    file: str, assignments: Sequence[str], settings: Settings, asked: Any, work: Work
-) -> dict[str, Any]:
-    """What `pagewire replay --costs` finds of one row, as its JSON holds it; asked: the `Asked` of
-    the command. Raises ConfigError."""
+def chosen(asked: Any, settings: Settings) -> list[str]:
+    """The costs that `asked`, the `Asked` of the command, names; raises ConfigError, as soon as
+    anybody can know."""
     if not 0 < asked.loss <= LOSS_MAX:
         raise ConfigError(f"--loss {asked.loss}: allowed is above 0 and up to {LOSS_MAX:g} (%)")
-    names = slowed.chosen(asked.costs, settings)
+    return slowed.chosen(asked.costs, settings)
+
+
+def measure(
+    file: str,
+    assignments: Sequence[str],
+    names: Sequence[str],
+    settings: Settings,
+    asked: Any,
+    work: Work,
+) -> dict[str, Any]:
+    """What `pagewire replay --costs` finds of one row with these costs, as its JSON holds it."""
     loss = asked.loss / 100
     expected = _REPLAYS_A_COST * len(names)
     with _asking(file, assignments, asked.matching, work, expected) as (ask, done):

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from programs import BLOCK_BYTES, HandMade, call, halo, present, receive, send, written
 
+from pagewire.cli.commands import replay as replay_command
 from pagewire.cli.main import main
 from pagewire.native.settings import ConfigError
 from pagewire.replay import records as r
@@ -214,7 +215,8 @@ def test_browser_predicts_the_run_time(file, tmp_path):
         (["--sweep", "costs.lnk=1"], "did you mean 'costs.link'"),
     ],
 )
-def test_what_is_refused(file, words, said, capsys):
+def test_what_is_refused_before_anything_is_replayed(file, words, said, capsys, monkeypatch):
+    monkeypatch.setattr(replay_command, "replay_file", lambda *_, **__: pytest.fail("replayed"))
     assert main(["replay", file, *words]) == 2
     assert said in capsys.readouterr().err
 
