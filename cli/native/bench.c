@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "cli/checks/bench/programs/system_calls.h"
 #include "native/tcache.h"
 #include "native/trace.h"
 
@@ -241,3 +242,7 @@ double pw_bench_trace_ns(bool is_on, uint64_t num_records)
     free(trace.records);
     return median(rounds);
 }
+
+int pw_bench_begin_counting(void) { return begin_counting_system_calls() ? PW_ERR_HOST : PW_OK; }
+
+uint64_t pw_bench_end_counting(void) { return end_counting_system_calls(); }

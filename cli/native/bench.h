@@ -18,5 +18,9 @@ double pw_bench_lookup_ns(uint32_t which, uint64_t num_lookups);
 /* ns per record, median of several rounds of num_records; or a negative PW_ERR_*. is_on: into a
  * block of memory, written to nowhere. */
 double pw_bench_trace_ns(bool is_on, uint64_t num_records);
+/* How many system calls this thread makes until the other is called; see
+ * cli/checks/bench/programs/system_calls.h. PW_ERR_HOST: this host does not tell. */
+int pw_bench_begin_counting(void);
+uint64_t pw_bench_end_counting(void);
 /* cdef end */
 #endif

@@ -1,6 +1,7 @@
 """`pagewire bench`: small runs of every group over both transports, tables against JSON, goals, the
 C program, and what is refused."""
 
+import contextlib
 import io
 import json
 import os
@@ -17,7 +18,8 @@ from rich.console import Console
 
 from pagewire.cli.checks.bench import apps, c_program, engines, host, messages, replays
 from pagewire.cli.checks.bench import command as bench
-from pagewire.cli.checks.bench.group import BenchError, Conditions, Goal, measure_on_ranks
+from pagewire.cli.checks.bench.group import BenchError, Column, Conditions, Goal, measure_on_ranks
+from pagewire.native import lib
 from pagewire.native.settings import ConfigError
 
 TRANSPORTS = ["facade", pytest.param("fabric", marks=needs_provider)]
@@ -50,8 +52,8 @@ def test_every_group_has_rows_of_positive_figures(quick):
                 of_all = [each for each in layout.columns if each.only in ("", transport)]
                 assert {column.of(transport).key for column in of_all} <= set(row)
             for key, value in row.items():
-                rate_of_nothing = key in ("blocks_per_s", "packets_per_s")
-                if isinstance(value, int | float) and not rate_of_nothing:
+                may_be_0 = key.endswith(("blocks_per_s", "packets_per_s", "_calls", "_switches"))
+                if isinstance(value, int | float) and not may_be_0:
                     assert value > 0, f"{group.name}: {key}"
     assert figures["quick"] and figures["host"]["cores"] >= 1
     assert figures["transport"] == transport
@@ -259,6 +261,24 @@ def test_limits_are_reached_from_their_side():
     }  # fmt: skip
 
 
+def test_system_calls_are_counted_without_privileges():
+    """Each close of no descriptor is one; what libc does without the kernel is none."""
+    if lib.pw_bench_begin_counting() != lib.PW_OK:
+        pytest.skip("this kernel does not hand system calls back")
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            os.close(-1)
+        time.monotonic()
+    assert lib.pw_bench_end_counting() == 100
+    os.getppid()  # and is counted no longer
+    assert lib.pw_bench_begin_counting() == lib.PW_OK
+    assert lib.pw_bench_end_counting() == 0
+
+
+def test_host_that_does_not_tell_is_no_figure():
+    assert Column("system_calls", "").text({"system_calls": None}) == "not measurable"
+
+
 def test_share_of_others_leaves_out_this_process_and_its_children():
     """Of 40 s of all cores' time others took 10 s, this process 6 s, its children 4 s."""
     assert host.share_of_others((100.0, 50.0, 5.0), (140.0, 70.0, 15.0)) == 0.25
@@ -289,10 +309,11 @@ def test_program_writes_a_line_for_each_operation(program, tmp_path, num_ranks, 
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in (tmp_path / "rows").read_text().splitlines()]
     assert [(name, size) for name, size, *_ in lines] == [(name, "4096") for name in operations]
-    for *_, wall_s, virtual_s in lines:
+    for _, _, wall_s, virtual_s, switches, calls in lines:
         # On plain MPICH both clocks are this host's, and wall time is read around the other.
         assert 1e-8 < float(virtual_s) <= 1.01 * float(wall_s) + 1e-8
         assert float(wall_s) < 1
+        assert float(switches) >= 0 and float(calls) >= -1
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,19 @@ def measure(conditions: Conditions, num_ranks: int, works: Sequence[Work]) -> Ma
             tuple(_run(conditions, path, num_ranks, works, plain=plain) for plain in (True, False))
             for _ in range(_TURNS_QUICK if conditions.quick else _TURNS)
         ]
-    return {
-        work: Times(
-            plain_s=min(plain[work][0] for plain, _ in turns),
-            ni_s=min(fabric[work][0] for _, fabric in turns),
-            virtual_s=min(fabric[work][1] for _, fabric in turns),
+    found = {}
+    for work in works:
+        ni_s, virtual_s, switches, calls = map(
+            min, zip(*(ni[work] for _, ni in turns), strict=True)
         )
-        for work in works
-    }
+        found[work] = Times(
+            plain_s=min(plain[work][0] for plain, _ in turns),
+            ni_s=ni_s,
+            virtual_s=virtual_s,
+            system_calls=calls if calls >= 0 else None,
+            context_switches=switches,
+        )
+    return found
 
 
 def find_compiler() -> str:
@@ -68,7 +73,7 @@ def _compiled() -> Iterator[pathlib.Path]:
     with guarded_folder("pagewire-bench-") as directory:
         path = pathlib.Path(directory, "bench")
         sources = [str(source) for source in sorted(_SOURCES.glob("*.c"))]
-        command = [compiler, "-std=gnu11", "-O2", *sources, "-o", str(path)]
+        command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-O2", *sources, "-o", str(path)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMPILE_S, check=False
         )
@@ -88,8 +93,8 @@ def _run(
     works: Sequence[Work],
     *,
     plain: bool,
-) -> Mapping[Work, tuple[float, float]]:
-    """Wall and virtual time of each work, in s."""
+) -> Mapping[Work, tuple[float, ...]]:
+    """Wall and virtual time of each work, in s; context switches and system calls (-1: unknown)."""
     rows = path.with_name("rows")
     words = [str(rows), *(_ROUNDS_QUICK if conditions.quick else _ROUNDS)]
     for operation, num_bytes in works:
@@ -97,8 +102,8 @@ def _run(
     run(conditions, num_ranks, str(path), words, plain=plain)
     found = {}
     for line in rows.read_text(encoding="ascii").splitlines():
-        operation, num_bytes_text, wall_text, virtual_text = line.split()
-        found[operation, int(num_bytes_text)] = (float(wall_text), float(virtual_text))
+        operation, num_bytes_text, *figures = line.split()
+        found[operation, int(num_bytes_text)] = tuple(map(float, figures))
     return found
 
 

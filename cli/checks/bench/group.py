@@ -47,6 +47,10 @@ class Times:
     blocks_per_s: float = 0.0
     """that all ranks' engines emulated in a second of wall time; 0: nobody has counted"""
     packets_per_s: float = 0.0
+    system_calls: float | None = None
+    """of all ranks; None: this host does not tell"""
+    context_switches: float = 0.0
+    """of all ranks"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Column:
         value = row[self.key]
         if isinstance(value, str):
             return value
+        if value is None:
+            return "not measurable"
         if self.key == "num_bytes":
             return size_text(value)
         return f"{value * self.factor:,.{self.decimals}f}"

@@ -74,6 +74,8 @@ def _ping_pong(transport: str, num_bytes: int, times: Times) -> Row:
         "wall_per_virtual": times.ni_s / times.virtual_s,
         "plain_bytes_per_s": num_bytes / times.plain_s,
         f"{transport}_bytes_per_s": num_bytes / times.ni_s,
+        "system_calls": times.system_calls,
+        "context_switches": times.context_switches,
     }
     if transport == "facade":
         row |= {"blocks_per_s": times.blocks_per_s, "packets_per_s": times.packets_per_s}
@@ -212,6 +214,12 @@ PING_PONG = Group(
         Column("bandwidth_ratio", "{}/\nplain"),
         Column("blocks_per_s", "blocks/s", 0, only="facade"),
         Column("packets_per_s", "packets/s", 0, only="facade"),
+    ),
+    Layout(
+        "ping-pong of 2 ranks: what both ask of this host's kernel, a message",
+        NUM_BYTES,
+        Column("system_calls", "system calls"),
+        Column("context_switches", "context switches", 4),
     ),
     measure=_measure_ping_pong,
     goals=_ping_pong_goals,

@@ -1,7 +1,8 @@
 /*
  * A rank of `pagewire bench --transport fabric`:
  *     FILE NUM_ROUNDS ROUND_S OPERATION NUM_BYTES [OPERATION NUM_BYTES]...
- * Rank 0 writes a line to FILE for each operation: name, bytes, wall time and virtual time in s.
+ * Rank 0 writes a line to FILE for each operation: name, bytes, wall time and virtual time in s,
+ * context switches and system calls of all ranks (-1: this host does not tell).
  *
  * An operation's buffers are touched before, so that no transfer faults, and its data are checked.
  * num_bytes is what a rank gives: in Alltoall what goes to each single rank.
@@ -16,7 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+
+#include "system_calls.h"
 
 enum {
     WINDOW = 64, /* messages of the rate that are under way together */
@@ -38,6 +42,7 @@ struct place {
 
 struct times { /* of one repetition, in s */
     double wall_s, virtual_s;
+    double switches, calls; /* of the kernel, all ranks; calls: -1, not known */
 };
 
 static void require(bool holds, const char *what)
@@ -157,16 +162,39 @@ static double wall_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static long switches_so_far(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+}
+
 static struct times one_round(const struct operation *operation, struct place *at, int num_times)
 {
     MPI_Barrier(MPI_COMM_WORLD);
+    double switches = -(double)switches_so_far();
     double wall_start_s = wall_s(), virtual_start_s = MPI_Wtime();
     for (at->turn = 0; at->turn < num_times; at->turn++) operation->once(at);
     double virtual_end_s = MPI_Wtime(), wall_end_s = wall_s();
+    switches += (double)switches_so_far();
 
     double passed_s[2] = {wall_end_s - wall_start_s, virtual_end_s - virtual_start_s};
     MPI_Allreduce(MPI_IN_PLACE, passed_s, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return (struct times){passed_s[0] / num_times, passed_s[1] / num_times};
+    MPI_Allreduce(MPI_IN_PLACE, &switches, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return (struct times){passed_s[0] / num_times, passed_s[1] / num_times, switches / num_times,
+                          -1};
+}
+
+/* In a round that is not timed, as counting takes time. */
+static double calls_of_one(const struct operation *operation, struct place *at, int num_times)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    int is_counted = !begin_counting_system_calls();
+    for (at->turn = 0; at->turn < num_times; at->turn++) operation->once(at);
+    double num_calls = is_counted ? (double)end_counting_system_calls() : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &is_counted, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, &num_calls, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return is_counted ? num_calls / num_times : -1;
 }
 
 /* Collective; the same times on every rank, of one message or collective. */
@@ -177,21 +205,25 @@ static struct times measure(const struct operation *operation, int num_bytes, in
     one_round(operation, &at, 1); /* the first one may fault */
     struct times best = one_round(operation, &at, TRIAL_TIMES);
     double spent_s = 0;
+    int num_times = 1;
     for (int i = 0; i < num_rounds && spent_s < most_overrun * num_rounds * round_s; i++) {
         /* Of the quickest round so far: a trial that the scheduler has stretched would else leave
            all rounds as short as itself. */
         double wanted = round_s / best.wall_s;
-        int num_times = wanted > MOST_TIMES ? MOST_TIMES : wanted < 1 ? 1 : (int)wanted;
+        num_times = wanted > MOST_TIMES ? MOST_TIMES : wanted < 1 ? 1 : (int)wanted;
         struct times times = one_round(operation, &at, num_times);
+        if (i == 0 || times.switches < best.switches) best.switches = times.switches;
         if (i == 0 || times.wall_s < best.wall_s) best.wall_s = times.wall_s;
         if (i == 0 || times.virtual_s < best.virtual_s) best.virtual_s = times.virtual_s;
         spent_s += times.wall_s * num_times;
     }
+    best.calls = calls_of_one(operation, &at, num_times);
     check(operation, &at);
     free(at.mine);
     free(at.result);
-    return (struct times){best.wall_s / operation->num_messages,
-                          best.virtual_s / operation->num_messages};
+    const double num = operation->num_messages;
+    return (struct times){best.wall_s / num, best.virtual_s / num, best.switches / num,
+                          best.calls < 0 ? -1 : best.calls / num};
 }
 
 int main(int argc, char **argv)
@@ -209,7 +241,8 @@ int main(int argc, char **argv)
         require(chosen != NULL && num_bytes > 0, "unknown OPERATION, or no NUM_BYTES");
         struct times times = measure(chosen, num_bytes, atoi(argv[2]), atof(argv[3]));
         if (rank == 0)
-            fprintf(file, "%s %d %.9e %.9e\n", argv[i], num_bytes, times.wall_s, times.virtual_s);
+            fprintf(file, "%s %d %.9e %.9e %.9e %.9e\n", argv[i], num_bytes, times.wall_s,
+                    times.virtual_s, times.switches, times.calls);
     }
     if (file != NULL) require(fclose(file) == 0, "FILE cannot be written");
     MPI_Finalize();

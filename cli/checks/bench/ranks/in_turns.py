@@ -8,12 +8,14 @@ which warms everything up, gives the number of repetitions, so that starting is 
 
 import dataclasses
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pagewire.cli.checks.bench.group import Times
+from pagewire.native import lib
 from pagewire.transport import MPI
 from pagewire.transport.facade import here, native
 
@@ -44,7 +46,7 @@ class Contest:
         self._facade_round(by_facade, 1)  # the first one may fault
         facade_times = self._num_times(self._facade_round(by_facade, _TRIAL_TIMES).wall_s)
         plain_s = virtual_s = _NEVER_S
-        quickest = _Round(_NEVER_S, _NEVER_S, 0, 0)
+        quickest = _Round(_NEVER_S, _NEVER_S, 0, 0, 0)
         for _ in range(self._num_rounds):
             plain_s = min(plain_s, self._plain_round(by_plain, plain_times))
             this = self._facade_round(by_facade, facade_times)
@@ -57,6 +59,8 @@ class Contest:
             virtual_s=virtual_s,
             blocks_per_s=quickest.blocks / wall_s,
             packets_per_s=quickest.packets / wall_s,
+            system_calls=self._system_calls(by_facade, facade_times),
+            context_switches=quickest.switches,
         )
 
     def _num_times(self, trial_s: float) -> int:
@@ -79,13 +83,26 @@ class Contest:
         passed_s = time.perf_counter() - start_s
         after = _counted()
         self.world.Barrier()  # until here a peer may still need this rank's NI
-        spent_ns, blocks, packets = (now - then for then, now in zip(before, after, strict=True))
+        spent_ns, blocks, packets, switches = (
+            now - then for then, now in zip(before, after, strict=True)
+        )
         return _Round(
             wall_s=_reduce(self.plain, passed_s, MPI.MAX) / times,
             virtual_s=_reduce(self.plain, spent_ns, MPI.MAX) / times * 1e-9,
             blocks=_reduce(self.plain, blocks, MPI.SUM) / times,
             packets=_reduce(self.plain, packets, MPI.SUM) / times,
+            switches=_reduce(self.plain, switches, MPI.SUM) / times,
         )
+
+    def _system_calls(self, work: Work, times: int) -> float | None:
+        """Of a repetition by the facade, in a round of its own: to be counted takes time."""
+        self.world.Barrier()
+        is_counted = lib.pw_bench_begin_counting() == lib.PW_OK
+        work(times)
+        num_calls = lib.pw_bench_end_counting() if is_counted else 0
+        self.world.Barrier()
+        counted = _reduce(self.plain, is_counted, MPI.LAND)
+        return _reduce(self.plain, num_calls, MPI.SUM) / times if counted else None
 
     def close(self) -> None:
         """Free the private communicator."""
@@ -100,13 +117,16 @@ class _Round:
     virtual_s: float
     blocks: float
     packets: float
+    switches: float
 
 
-def _counted() -> tuple[int, int, int]:
+def _counted() -> tuple[int, int, int, int]:
     """So far: virtual time in ns but for compute, as Python between the calls is no part of a
-    transfer; blocks and packets of this rank's node."""
+    transfer; blocks and packets of this rank's node; context switches of its thread."""
     counted = here.node.counters()
-    return here.clock.now_ns - here.clock.compute_ns, counted["blocks"], counted["packets"]
+    spent_ns = here.clock.now_ns - here.clock.compute_ns
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return spent_ns, counted["blocks"], counted["packets"], usage.ru_nvcsw + usage.ru_nivcsw
 
 
 def _barrier(comm: Any) -> None:

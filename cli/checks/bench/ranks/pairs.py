@@ -136,7 +136,8 @@ def _row(contest: Contest, operation: str, num_bytes: int) -> dict[str, Any]:
     is_right = bool(is_plain_right() and is_facade_right())
     require(is_right, f"{operation} of {num_bytes} bytes: wrong data")
     row = dataclasses.asdict(times)
-    return row | {key: row[key] / num_messages for key in ("plain_s", "ni_s", "virtual_s")}
+    of_each = ("plain_s", "ni_s", "virtual_s", "system_calls", "context_switches")
+    return row | {key: row[key] / num_messages for key in of_each if row[key] is not None}
 
 
 def measure(contest: Contest, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
