@@ -1,5 +1,6 @@
 #include "node/clock.h"
 #include "native/array.h"
+#include "native/on_core.h"
 #include "native/trace.h"
 #include "node/record/recorder.h"
 #include <pthread.h>
@@ -7,10 +8,13 @@
 #include <string.h>
 #include <time.h>
 
-/* Intervals below this count by wall time: reading the thread's CPU time is a system call of 0.6
- * us, and a thread that was away for less than this cannot have lost more than this. */
 #define LOOP_NS 2000 /* between two tests of a loop, in Python too; wall time */
-#define SHORT_NS 5000
+/* Where nobody tells whether the thread was away: it cannot have lost more than this. */
+#define UNSURE_NS 5000
+/* A call by wall time, of a thread that was on its core: a hypervisor may have taken a part of it.
+ * And until the next look at the CPU clock, as interrupts take some, too. */
+#define CALL_LIMIT_NS 100000
+#define LOOK_NS 1000000
 #define FIRST_CAPACITY 1024
 #define LONGEST_NS 4e18 /* 126 years: what an int64_t holds, with room for a sum */
 
@@ -37,8 +41,21 @@ static bool is_of_this_thread(const pw_clock *clock)
 static void start(pw_clock *clock)
 {
     if (!is_of_this_thread(clock)) clock->thread = 0;
+    clock->stint = pw_on_core_stint();
     clock->cpu_boundary_ns = cpu_ns(clock);
-    clock->wall_boundary_ns = pw_clock_wall_ns();
+    clock->wall_boundary_ns = clock->cpu_looked_ns = pw_clock_wall_ns();
+    clock->num_looks++;
+}
+
+/* May wall time stand for the CPU time of the passed_ns since the boundary, of which the limit
+ * holds for a thread that was on its core? Then about now is the boundary. */
+static bool passes_by_wall(pw_clock *clock, int64_t passed_ns, int64_t limit_ns)
+{
+    const uint64_t stint = clock->thread ? pw_on_core_stint() : 0;
+    if (passed_ns >= (!stint ? UNSURE_NS : stint == clock->stint ? limit_ns : 0)) return false;
+    clock->cpu_boundary_ns += passed_ns;
+    clock->wall_boundary_ns += passed_ns;
+    return true;
 }
 
 /* A second thread calls: from now on the process's time counts. Until now what the first one has
@@ -60,11 +77,7 @@ static int64_t elapsed_ns(pw_clock *clock, int64_t wall_ns)
     int64_t passed_ns = wall_ns - clock->wall_boundary_ns;
     if (passed_ns < 0) return 0; /* another thread was in a call meanwhile */
     if (!is_of_this_thread(clock)) return share_ns(clock, passed_ns);
-    if (passed_ns < SHORT_NS) {
-        clock->cpu_boundary_ns += passed_ns;
-        clock->wall_boundary_ns = wall_ns;
-        return passed_ns;
-    }
+    if (passes_by_wall(clock, passed_ns, PW_CLOCK_SHORT_NS)) return passed_ns;
     int64_t before_ns = clock->cpu_boundary_ns;
     start(clock);
     int64_t since_ns = clock->wall_boundary_ns - wall_ns;
@@ -134,10 +147,8 @@ static void end_call(pw_clock *clock)
 {
     if (!looks_at_wall(clock)) return;
     int64_t wall_ns = pw_clock_wall_ns(), passed_ns = wall_ns - clock->wall_boundary_ns;
-    if (passed_ns < SHORT_NS && is_of_this_thread(clock)) {
-        clock->cpu_boundary_ns += passed_ns;
-        clock->wall_boundary_ns = wall_ns;
-    } else start(clock);
+    const bool may_pass = is_of_this_thread(clock) && wall_ns - clock->cpu_looked_ns < LOOK_NS;
+    if (!may_pass || !passes_by_wall(clock, passed_ns, CALL_LIMIT_NS)) start(clock);
 }
 
 static bool is_sound(const pw_clock_options *options)

@@ -1,6 +1,8 @@
 /* The virtual clock of a rank's CPU and where its compute time comes from. enter and leave bracket
  * every call of the library; what lies between a leave and the next enter is compute: measured (CPU
  * time of the thread), replayed from an earlier run, declared by the program (model) or nothing.
+ * Reading the CPU time is a system call. Where the kernel tells that the thread was on its core all
+ * the time (native/on_core.h) wall time stands for it: below PW_CLOCK_SHORT_NS.
  * One thread at a time.
  *
  * It is the clock of one core: where several threads of a process call, what they compute adds up,
@@ -18,6 +20,7 @@ struct pw_recorder;
 #define PW_COMPUTE_MODEL 2
 #define PW_COMPUTE_NONE 3
 #define PW_COMPUTE_SCALE_MAX 1000000
+#define PW_CLOCK_SHORT_NS 20000 /* compute that wall time may stand for */
 
 typedef struct {
     int64_t call_ns; /* what a call of the MPI library costs the CPU */
@@ -44,6 +47,9 @@ typedef struct {
     int64_t declared_ns;
     int64_t call_ns, poll_ns, read_ns;
     int64_t cpu_boundary_ns, wall_boundary_ns;
+    int64_t cpu_looked_ns; /* wall time of the last look at the CPU clock, which num_looks counts */
+    uint64_t num_looks;
+    uint64_t stint;    /* of the thread at the boundary: pw_on_core_stint */
     uint64_t thread;   /* whose CPU time counts; 0: that of the process */
     int32_t cpu_clock; /* by which other threads read it (clockid_t) */
     uint64_t next_replay, num_replay, replay_missing;

@@ -211,9 +211,17 @@ def host_facts() -> dict[str, str]:
         "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
         "permissions of resident pages": _yes(bool(access_checks() & _CHECKS_PERMISSION)),
         "write-protected pages": _yes(bool(access_checks() & _CHECKS_WRITE_PROTECTION)),
+        f"compute below {lib.PW_CLOCK_SHORT_NS // 1000} us": _short_compute(),
         "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
         "transparent huge pages": _huge_pages(),
     }
+
+
+def _short_compute() -> str:
+    """Which clock run.compute = measured takes for it: node/clock.h."""
+    if lib.pw_on_core_stint():
+        return "monotonic clock, or CPU time when the thread has left its core (rseq)"
+    return "CPU time from 5 us on: nothing tells whether the thread has left its core"
 
 
 def access_checks() -> int:

@@ -19,6 +19,7 @@ from refusals import refused
 from pagewire.cli.commands import dispatch, info
 from pagewire.cli.launch import fabric, launch, mpi_choice, program
 from pagewire.cli.launch.witness import STARTER
+from pagewire.native import lib
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config, node_file
 
@@ -251,6 +252,11 @@ def test_info_tells_whether_the_provider_is_there(tmp_path, monkeypatch):
     assert there.startswith("not yet: " if fabric.missing() else f"yes ({fabric.folder()}")
     monkeypatch.setattr(fabric, "folder", lambda: tmp_path)
     assert "apt-get install libfabric-dev" in info.host_facts()["libfabric provider"]
+
+
+def test_info_tells_which_clock_short_compute_goes_by():
+    said = info.host_facts()["compute below 20 us"]
+    assert said.startswith("monotonic clock" if lib.pw_on_core_stint() else "CPU time from 5 us on")
 
 
 @pytest.mark.skipif(not (BIN.parent / "lib/mpich").exists(), reason="needs the wheel `mpich`")

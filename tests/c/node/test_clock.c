@@ -1,6 +1,7 @@
 /* The CPU's clock with measured compute, and what is recorded; the other sources are compared with
  * a reference in tests/node/test_clock.py. */
 #include "node/clock.h"
+#include "native/on_core.h"
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
@@ -81,6 +82,67 @@ static void test_short_intervals_add_up_to_the_cpu_time(void)
     assert(clock.now_ns == clock.compute_ns && clock.compute_ns >= 100000);
     assert(clock.compute_ns <= cpu_ns() - begin_ns);
     pw_clock_finish(&clock);
+}
+
+/* Compute of that long, in between calls that take as long: by wall time where the host tells that
+ * the thread was on its core, but for a look now and then. */
+static void test_a_thread_that_stays_on_its_core_is_asked_for_its_cpu_time_now_and_then(void)
+{
+    pw_clock clock;
+    begin(&clock, PW_COMPUTE_MEASURED);
+    const bool is_told = pw_on_core_stint() != 0;
+    const int64_t begin_ns = cpu_ns();
+    const uint64_t num_looks = clock.num_looks, stint = pw_on_core_stint();
+    for (int i = 0; i < 1000; i++) {
+        work_for(PW_CLOCK_SHORT_NS / 2);
+        pw_clock_enter(&clock, false);
+        work_for(PW_CLOCK_SHORT_NS / 2);
+        pw_clock_leave(&clock);
+    }
+    const uint64_t num_stints = pw_on_core_stint() - stint; /* others took the core so often */
+    const int64_t all_ns = cpu_ns() - begin_ns;
+    assert(clock.compute_ns >= 1000 * PW_CLOCK_SHORT_NS / 2 - 100000);
+    assert(clock.compute_ns <= all_ns - 1000 * PW_CLOCK_SHORT_NS / 2 + 100000);
+    const uint64_t num_by_time =
+        (uint64_t)all_ns / 1000000 + 1; /* and what is longer, for others */
+    if (is_told) assert(clock.num_looks - num_looks <= 3 * (num_by_time + num_stints) + 100);
+    pw_clock_finish(&clock);
+}
+
+static void test_what_a_short_rest_takes_is_no_compute(void)
+{
+    pw_clock clock;
+    begin(&clock, PW_COMPUTE_MEASURED);
+    for (int i = 0; i < 200; i++) {
+        rest_for(1); /* the thread is away from its core, for some us to 50 us */
+        call(&clock);
+    }
+    if (pw_on_core_stint()) assert(clock.num_looks > 200);
+    pw_clock_finish(&clock);
+}
+
+static void *stint_of(void *stint)
+{
+    *(uint64_t *)stint = pw_on_core_stint();
+    return NULL;
+}
+
+static void test_a_stint_ends_when_the_thread_leaves_its_core(void)
+{
+    pthread_t thread;
+    uint64_t stint = pw_on_core_stint(), theirs;
+    if (!stint) return; /* this host does not tell */
+    for (int i = 0; i < 1000 && stint != pw_on_core_stint(); i++) stint = pw_on_core_stint();
+    assert(stint == pw_on_core_stint()); /* a switch between two calls is rare */
+    rest_for(1000);
+    const uint64_t after = pw_on_core_stint();
+    assert(after > stint);
+    for (int i = 0; i < 2; i++) { /* of threads that may have the same pthread_t */
+        assert(pthread_create(&thread, NULL, stint_of, &theirs) == 0);
+        assert(pthread_join(thread, NULL) == 0);
+        assert(theirs > after && theirs != stint);
+        stint = theirs;
+    }
 }
 
 static void test_what_a_host_did_before_it_told_of_a_call_is_no_compute(void)
@@ -299,6 +361,9 @@ int main(void)
 {
     test_measured_compute_is_the_threads_own_time_between_calls();
     test_short_intervals_add_up_to_the_cpu_time();
+    test_a_thread_that_stays_on_its_core_is_asked_for_its_cpu_time_now_and_then();
+    test_what_a_short_rest_takes_is_no_compute();
+    test_a_stint_ends_when_the_thread_leaves_its_core();
     test_what_a_host_did_before_it_told_of_a_call_is_no_compute();
     test_every_outermost_call_is_recorded();
     test_threads_that_take_turns_add_up();
