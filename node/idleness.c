@@ -6,8 +6,19 @@
 #include "node/wires/bell.h"
 #include "node/clock.h"
 
-#define IDLE_TURNS 8u      /* in vain before the core is yielded */
-#define VAIN_TURNS 2000u   /* before it is slept: about 1 ms, where nobody else wants the core */
+#define IDLE_TURNS 8u    /* in vain before the core is yielded */
+#define VAIN_TURNS 2000u /* before it is slept, where nobody else wants the core */
+#define NAP_AFTER_NS 1000000
+/* With a core for each node nobody on this host waits for this core: a wait looks on for as long as
+ * an answer of 256 KiB takes, then yields, and looks on again. Between two turns it gives way to
+ * the other thread of its core, which may be the node that it waits for and works at half the
+ * speed else; a yield does not. */
+#define LOOK_ON_NS 50000
+#define LOOK_AGAIN_NS 20000
+/* But other programs may want the cores. A yield that took so long let one run; then so many waits
+ * yield at once, and what those that look on in vain after them take is little beside. */
+#define YIELD_NS 2000
+#define WAITS_TO_YIELD 256u
 #define SLEEP_PART 16      /* a sleep may add this part to a wait */
 #define SLEEP_MAX_NS 50000 /* and what the kernel adds: about as much again */
 
@@ -60,8 +71,12 @@ static void yield(pw_node *node)
 {
     node->idleness.yields++;
     pw_ticket_lock_give(&node->lock);
+    const int64_t began_ns = pw_clock_wall_ns();
     sched_yield();
+    const int64_t ended_ns = pw_clock_wall_ns();
     pw_ticket_lock_take(&node->lock);
+    if (ended_ns - began_ns < YIELD_NS) node->idleness.look_until_ns = ended_ns + LOOK_AGAIN_NS;
+    else if (!node->idleness.waits_to_yield) node->idleness.waits_to_yield = WAITS_TO_YIELD;
 }
 
 static void nap(pw_node *node)
@@ -103,6 +118,21 @@ static void rest_or_announce(pw_node *node, const pw_wire_rest *rest)
     if (!--idleness->num_resting) pw_bell_withdraw(rest->bell);
 }
 
+/* Threads of one process may be more than cores. */
+static bool looks_on(pw_node *node, const pw_wire_rest *rest)
+{
+    if (node->idleness.waits_to_yield || node->idleness.has_threads ||
+        pw_ticket_lock_is_wanted(&node->lock) || is_crowded(&node->idleness, rest) ||
+        pw_clock_wall_ns() > node->idleness.look_until_ns)
+        return false;
+#if defined __x86_64__
+    __builtin_ia32_pause(); /* the other thread of this core, where it has one, goes on */
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+    return true;
+}
+
 static void idle_with_bell(pw_node *node, const pw_wire_rest *rest)
 {
     if (is_crowded(&node->idleness, rest)) {
@@ -110,7 +140,7 @@ static void idle_with_bell(pw_node *node, const pw_wire_rest *rest)
         else if (pw_ticket_lock_is_wanted(&node->lock)) yield(node);
     } else {
         if (pw_node_silent_ns(node) > REST_AFTER_NS) rest_or_announce(node, rest);
-        else yield(node);
+        else if (!looks_on(node, rest)) yield(node);
     }
 }
 
@@ -123,11 +153,15 @@ void pw_node_idle(pw_node *node)
     bool is_early = idleness->idle_turns < IDLE_TURNS;
     idleness->idle_turns += is_early;
     if (is_early && !pw_ticket_lock_is_wanted(&node->lock)) return;
-    if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS)
+    if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS) {
         idleness->silent_since_ns = pw_clock_wall_ns();
-    if (wire->ops->rest && wire->ops->rest(wire, &rest)) idle_with_bell(node, &rest);
-    else if (idleness->vain_turns > VAIN_TURNS) nap(node);
-    else yield(node);
+        idleness->look_until_ns = idleness->silent_since_ns + LOOK_ON_NS;
+        if (idleness->waits_to_yield) idleness->waits_to_yield--;
+    }
+    const bool is_known = wire->ops->rest && wire->ops->rest(wire, &rest);
+    if (is_known && rest.bell) idle_with_bell(node, &rest);
+    else if (idleness->vain_turns > VAIN_TURNS && pw_node_silent_ns(node) > NAP_AFTER_NS) nap(node);
+    else if (!is_known || !looks_on(node, &rest)) yield(node);
 }
 
 void pw_idleness_tell_resting(pw_idleness *idleness)

@@ -39,12 +39,14 @@ typedef struct {
     uint32_t vain_turns;     /* the same, but the program has not run meanwhile either */
     int64_t silent_since_ns; /* 0: not silent */
     uint64_t yields, sleeps;
-    uint32_t *bell;       /* at which a rest was announced last */
-    uint32_t announced;   /* for what, since the last rest; 0: none is */
-    uint32_t num_resting; /* threads */
-    uint32_t num_cores;   /* that this process may use; 0: not asked yet */
-    uintptr_t thread;     /* that had the lock last; 0: none yet */
-    bool has_threads;     /* it was not always the same */
+    int64_t look_until_ns;   /* without a yield */
+    uint32_t waits_to_yield; /* so many do so at once: somebody else wants the core */
+    uint32_t *bell;          /* at which a rest was announced last */
+    uint32_t announced;      /* for what, since the last rest; 0: none is */
+    uint32_t num_resting;    /* threads */
+    uint32_t num_cores;      /* that this process may use; 0: not asked yet */
+    uintptr_t thread;        /* that had the lock last; 0: none yet */
+    bool has_threads;        /* it was not always the same */
 } pw_idleness;
 
 /* This thread has taken the lock. */

@@ -23,9 +23,9 @@ typedef struct {
     uint64_t num_by_message; /* by a message of the library underneath */
 } pw_wire_counts;
 
-/* Where a node rests that has nothing to do; see node/wires/bell.h. */
+/* How a node waits that has nothing to do; see node/wires/bell.h. */
 typedef struct {
-    uint32_t *bell;
+    uint32_t *bell;    /* at which it rests; NULL: no peer would ring */
     uint32_t calls;    /* PW_BELL_*: what it rests for */
     uint32_t num_near; /* other nodes on this host */
     int64_t limit_ns;  /* of a short rest: not all that may come rings */
@@ -49,7 +49,7 @@ typedef struct {
     /* Memory for bursts of nodes without bytes, which all nodes of this wire share; lives as long
      * as the wire. NULL: none. */
     struct pw_parts *(*parts)(pw_wire *wire);
-    /* false: no peer would ring. NULL: none ever does. */
+    /* false: nothing is known. NULL: never. */
     bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
     /* NULL: the wire has one way only. */
     void (*count)(const pw_wire *wire, pw_wire_counts *out);

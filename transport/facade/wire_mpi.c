@@ -75,6 +75,13 @@ static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
     return self->num_near ? pw_shared_allocate(self->shared, num_bytes) : NULL;
 }
 
+/* What comes by MPI does not ring, and the program's own messages want MPI looked at. */
+static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
+{
+    *out = (pw_wire_rest){.num_near = ((const wire_mpi *)wire)->num_near};
+    return true;
+}
+
 static void wire_count(const pw_wire *wire, pw_wire_counts *out)
 {
     const wire_mpi *self = (const wire_mpi *)wire;
@@ -101,6 +108,7 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
+    .rest = wire_rest,
     .count = wire_count,
     .close = wire_close,
 };

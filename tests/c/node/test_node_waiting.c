@@ -115,12 +115,13 @@ static void test_a_lock_is_wanted_while_somebody_waits(void)
 /* A joined wire with a bell, on a host with as many nodes as the test wants. */
 static const pw_wire_ops *joined_ops;
 static uint32_t bell, num_near;
+static bool rings = true;
 #define LIMIT_NS INT64_C(20000000000)
 
 static bool rest_at_bell(const pw_wire *wire, pw_wire_rest *out)
 {
     (void)wire;
-    *out = (pw_wire_rest){&bell, PW_BELL_ARRIVAL, num_near, LIMIT_NS};
+    *out = (pw_wire_rest){rings ? &bell : NULL, PW_BELL_ARRIVAL, num_near, LIMIT_NS};
     return true;
 }
 
@@ -177,6 +178,84 @@ static void test_a_node_with_a_core_of_its_own_yields_for_a_time_and_rests(void)
     do idle_until_woken(all.nodes[0]); /* a host that stops this process may have it rest at once */
     while (counters_of(all.nodes[0]).yields == 0);
     assert(pw_node_silent_ns(all.nodes[0]) > 200000);
+    end(&all);
+}
+
+/* Until the wait yields, and for how long it has looked on then. */
+static int64_t look_on_ns(pw_node *node)
+{
+    const uint64_t yields = counters_of(node).yields;
+    pw_node_busy(node);
+    while (counters_of(node).yields == yields && counters_of(node).sleeps == 0) pw_node_idle(node);
+    return pw_node_silent_ns(node);
+}
+
+static void test_a_node_with_a_core_of_its_own_looks_on_before_it_yields(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    num_near = 0;
+    for (int with_bell = 0; with_bell < 2; with_bell++) {
+        rings = with_bell;
+        begin_with_bell(&all, &ops);
+        pw_node_lock(all.nodes[0]);
+        assert(look_on_ns(all.nodes[0]) > 50000);
+        pw_node_unlock(all.nodes[0]);
+        end(&all);
+    }
+}
+
+static void test_a_crowded_node_that_nobody_wakes_yields_at_once(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    rings = false;
+    num_near = UINT32_MAX;
+    begin_with_bell(&all, &ops);
+    pw_node_lock(all.nodes[0]);
+    for (int i = 0; i < 9; i++) pw_node_idle(all.nodes[0]);
+    assert(counters_of(all.nodes[0]).yields == 1);
+    pw_node_unlock(all.nodes[0]);
+    rings = true;
+    end(&all);
+}
+
+static void *work(void *stop)
+{
+    while (!atomic_load((atomic_bool *)stop)) {}
+    return NULL;
+}
+
+/* Another thread of the program takes the only core, in slices of ms. */
+static void test_a_node_whose_core_others_want_yields_at_once(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    cpu_set_t cores, one;
+    pthread_t thread;
+    atomic_bool stop = false;
+    int num_quick = 0;
+    num_near = 0;
+    begin_with_bell(&all, &ops);
+    assert(sched_getaffinity(0, sizeof cores, &cores) == 0);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) {
+        assert(pthread_create(&thread, NULL, work, &stop) == 0);
+        pw_node_lock(all.nodes[0]);
+        const int64_t begun_ns = pw_clock_wall_ns();
+        while (num_quick < 50 && pw_clock_wall_ns() - begun_ns < LIMIT_NS) {
+            pw_node_busy(all.nodes[0]);
+            const uint64_t yields = counters_of(all.nodes[0]).yields;
+            for (int i = 0; i < 9; i++) pw_node_idle(all.nodes[0]);
+            num_quick = counters_of(all.nodes[0]).yields > yields ? num_quick + 1 : 0;
+            if (!num_quick) look_on_ns(all.nodes[0]);
+        }
+        pw_node_unlock(all.nodes[0]);
+        atomic_store(&stop, true);
+        assert(pthread_join(thread, NULL) == 0 && num_quick == 50);
+        assert(sched_setaffinity(0, sizeof cores, &cores) == 0);
+    }
     end(&all);
 }
 
@@ -239,6 +318,9 @@ int main(void)
     test_a_lock_is_wanted_while_somebody_waits();
     test_a_crowded_node_rests_soon_and_is_woken();
     test_a_node_with_a_core_of_its_own_yields_for_a_time_and_rests();
+    test_a_node_with_a_core_of_its_own_looks_on_before_it_yields();
+    test_a_crowded_node_that_nobody_wakes_yields_at_once();
+    test_a_node_whose_core_others_want_yields_at_once();
     test_what_happens_takes_the_announcement_back();
     test_a_thread_that_rests_is_told_what_another_one_moves();
     return 0;
