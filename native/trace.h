@@ -54,7 +54,17 @@ enum pw_trace_detail {
     PW_TRACE_PINNED,         /* bytes that are pinned from now on */
     PW_TRACE_REGION,         /* span of a region of the program's, row; the peer is its depth */
     PW_TRACE_REGION_NAME,    /* 16 bytes of its path; the peer is the row, time the part */
-    PW_TRACE_RESIDENT        /* bytes that are known to be in memory from now on */
+    PW_TRACE_RESIDENT,       /* bytes that are known to be in memory from now on */
+    PW_TRACE_BLOCK_OF,       /* PW_TRACE_BLOCK that starts, stream; the peer is the destination */
+    PW_TRACE_MESSAGE_LINK,   /* span from when the link takes a message to its arrival; posted */
+    PW_TRACE_HELD,           /* span of a walk that was foreseen, and has no WALK; transaction */
+    /* Of a replay's program: an operation is three records, OPERATION, STREAM and BUFFER, told when
+     * it is over. */
+    PW_TRACE_WAITED,    /* span in which the CPU waits; number of the operation, PW_OPERATION_* */
+    PW_TRACE_MET,       /* the same in a meeting; group */
+    PW_TRACE_OPERATION, /* posted; when it is over, when its message arrived; the peer's node */
+    PW_TRACE_STREAM,    /* of its transfer, number; the peer is PW_OPERATION_* */
+    PW_TRACE_BUFFER     /* offset, bytes; the peer is the region. Alone: what is used from now on */
 };
 
 typedef struct {

@@ -559,6 +559,9 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
         delay_ns = pw_translation_latency_ns(
             ni->translation, inbound->translations[block->block_idx % (2 * PW_GRANT_BLOCKS)]);
     else code = look_at_pages(ni, way, &delay_ns);
+    if (way->granted)
+        pw_trace_detail(&ni->trace, way->start_ns, PW_TRACE_HELD, block->header.source_node,
+                        (uint64_t)delay_ns, block->transaction_id);
     way->start_ns += delay_ns;
     way->arrival.end_ns += delay_ns;
     if (ni->settings->stall && !way->granted && !(ni->settings->ideal && code < 0)) {

@@ -48,6 +48,8 @@ static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void 
     ni->counters.message_packets += (uint64_t)packets;
     int64_t begun_ns = is_lone ? posted_ns : pw_calendar_book(&path->link, posted_ns, wire_ns);
     envelope->arrival_ns = begun_ns + wire_ns + path->latency_ns;
+    pw_trace_detail(&ni->trace, begun_ns, PW_TRACE_MESSAGE_LINK, peer,
+                    (uint64_t)(envelope->arrival_ns - begun_ns), (uint64_t)posted_ns);
     write_frame(ni, envelope, payload, frame);
     return posted_ns;
 }

@@ -443,6 +443,8 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     if (!block.walk) pw_ni_latch(ni, PW_ERR_NOMEM);
     if (!block.walk || put_off(ni, &block, at_ns)) return;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_BLOCK_STARTED, transaction->id, transaction->sequence);
+    pw_trace_detail(&ni->trace, at_ns, PW_TRACE_BLOCK_OF, transfer->peer,
+                    PW_TRACE_BLOCK(transaction->id, transaction->sequence, 0), transfer->stream);
     if (transaction->block_idx == 0 && transaction->sequence == 0) {
         pw_residency_forget(block.walk);
         pw_ni_begin_transfer(ni, transfer->pdid, transfer->source_address, transfer->num_bytes);

@@ -15,7 +15,10 @@ _Static_assert(PW_REGION_PATH_BYTES == PW_TRACE_PATH_BYTES, "and so does a regio
 static void write_block(pw_trace *trace)
 {
     pw_node_trace *to = trace->taker;
-    if (!to->failed)
+    if (!to->failed && !to->path)
+        to->failed =
+            to->taker.take(to->taker.context, trace->node, trace->records, trace->num_records);
+    else if (!to->failed)
         to->failed = pw_output_put(to->descriptor, trace->records,
                                    trace->num_records * sizeof *trace->records);
     if (to->failed) return;
@@ -23,20 +26,13 @@ static void write_block(pw_trace *trace)
     trace->num_records = 0;
 }
 
-int pw_node_trace_start(pw_node *node, const char *path)
+static int start(pw_node *node, const pw_node_trace *started, uint32_t num_records)
 {
     pw_node_trace *to = &node->trace;
-    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) return PW_ERR_HOST;
-    char *own_path = strdup(path);
-    int code = own_path ? pw_ni_trace_start(node->ni, PW_TRACE_BLOCK_RECORDS) : PW_ERR_NOMEM;
-    if (code < 0) {
-        free(own_path);
-        close(descriptor);
-        return code;
-    }
-    *to =
-        (pw_node_trace){.trace = pw_ni_trace(node->ni), .descriptor = descriptor, .path = own_path};
+    const int code = pw_ni_trace_start(node->ni, num_records);
+    if (code < 0) return code;
+    *to = *started;
+    to->trace = pw_ni_trace(node->ni);
     to->trace->full = write_block;
     to->trace->taker = to;
     to->trace->is_detailed = true;
@@ -44,6 +40,25 @@ int pw_node_trace_start(pw_node *node, const char *path)
     node->clock.call = &node->calls.current;
     pw_node_trace_strategy(node, &node->strategy_cost); /* of the start */
     return PW_OK;
+}
+
+int pw_node_trace_give(pw_node *node, const pw_trace_taker *taker, uint32_t num_records)
+{
+    return start(node, &(pw_node_trace){.taker = *taker, .descriptor = -1}, num_records);
+}
+
+int pw_node_trace_start(pw_node *node, const char *path)
+{
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0) return PW_ERR_HOST;
+    char *own_path = strdup(path);
+    const pw_node_trace started = {.descriptor = descriptor, .path = own_path};
+    int code = own_path ? start(node, &started, PW_TRACE_BLOCK_RECORDS) : PW_ERR_NOMEM;
+    if (code < 0) {
+        free(own_path);
+        close(descriptor);
+    }
+    return code;
 }
 
 static void end(pw_node *node)
@@ -73,8 +88,9 @@ int pw_node_trace_finish(pw_node *node)
     add_call_names(node);
     pw_node_regions_trace(node);
     write_block(to->trace);
-    if (close(to->descriptor) && !to->failed) to->failed = errno; /* full, as some tell only here */
-    if (to->failed) unlink(to->path);
+    if (to->path && close(to->descriptor) && !to->failed)
+        to->failed = errno; /* full, as some tell only here */
+    if (to->path && to->failed) unlink(to->path);
     end(node);
     errno = to->failed;
     return to->failed ? PW_ERR_HOST : PW_OK;
@@ -83,7 +99,7 @@ int pw_node_trace_finish(pw_node *node)
 void pw_node_trace_drop(pw_node *node)
 {
     if (!node->trace.trace) return;
-    close(node->trace.descriptor);
+    if (node->trace.path) close(node->trace.descriptor);
     end(node);
 }
 

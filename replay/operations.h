@@ -12,6 +12,10 @@ struct pw_numbered {
     pw_numbered *chain;   /* of those in one bucket */
     pw_numbered *parts;   /* of a receive of several messages: those that nobody asked for yet */
     pw_numbered *sibling; /* the next part */
+    /* For a critical path: the buffer, the transfer, its number among those that were told of */
+    uint64_t region;
+    int64_t offset;
+    uint64_t stream, told;
 };
 
 /* Zeroed: empty. */

@@ -107,6 +107,7 @@ static int settle_operation(pw_program *program)
     if (!operation->base.done || operation->base.list) return 0;
     if (operation->base.error) return failed(program, &operation->base);
     pw_clock *clock = program->clock;
+    pw_program_tell_wait(program, operation, operation->base.complete_ns);
     if (program->wanted.opcode == PW_OP_DONE)
         pw_clock_completed(clock, operation->base.complete_ns);
     else clock->now_ns = pw_later(clock->now_ns, operation->base.complete_ns);
@@ -124,6 +125,7 @@ static int settle_found(pw_program *program)
     pw_operation *arrived = pw_messages_find(&program->messages, &wanted);
     if (!arrived) return 0;
     pw_clock *clock = program->clock;
+    pw_program_tell_wait(program, (pw_numbered *)arrived, arrived->arrival_ns);
     if (record->flags & PW_FOUND_WAITED) pw_clock_completed(clock, arrived->arrival_ns);
     else clock->now_ns = pw_later(clock->now_ns, arrived->arrival_ns);
     arrived->is_announced = 1;
@@ -155,6 +157,7 @@ static int settle_exposed(pw_program *program)
     for (pw_operation *send; (send = list->head);) {
         if (!send->done) return 0;
         if (send->error) return failed(program, send);
+        pw_program_tell_wait(program, (pw_numbered *)send, send->complete_ns);
         pw_clock_completed(program->clock, send->complete_ns);
         list->head = send->companion;
         pw_operation_free(&program->messages, send);

@@ -58,6 +58,7 @@ int pw_program_message_arrived(void *context, uint32_t source, const uint8_t *fr
 
 int pw_program_handle_finished(void *context, pw_handle *handle)
 {
+    ((pw_numbered *)handle->owner)->stream = handle->id;
     return pw_messages_finish(&((pw_program *)context)->messages, handle);
 }
 
@@ -68,6 +69,8 @@ static pw_numbered *new_part(pw_program *program, pw_numbered *whole, uint64_t m
     pw_numbered *part, **last = &whole->parts;
     if (pw_program_new_operation(program, &part) < 0) return NULL;
     pw_operation_cut(from, &part->base, message_bytes);
+    part->region = whole->region;
+    part->offset = whole->offset;
     if (!from->capacity_bytes) {
         pw_operation_unlink(from);
         from->complete_ns = program->clock->now_ns;
@@ -94,6 +97,7 @@ pw_operation *pw_program_matched(void *context, pw_operation *receive, uint64_t 
 int pw_program_operation_over(void *context, pw_operation *operation)
 {
     pw_program *program = context;
+    pw_program_tell_operation(program, (pw_numbered *)operation);
     const bool is_copied = operation->kind == PW_OPERATION_RECEIVE && !operation->error &&
                            operation->message_bytes <= program->messages.eager_limit_bytes;
     const int code =
@@ -126,6 +130,9 @@ static int send_exposed(pw_program *program, const pw_record *record, uint64_t a
     base->peer = (uint32_t)record->peer;
     base->tag = record->tag;
     base->address = address;
+    base->posted_ns = program->clock->now_ns;
+    send->region = record->region;
+    send->offset = record->offset;
     base->num_bytes = base->capacity_bytes = base->message_bytes = record->bytes;
     int code = pw_messages_send_exposed(&program->messages, base, header);
     if (code < 0) return pw_program_of_node(program, code);
@@ -143,6 +150,7 @@ int pw_perform_send(pw_program *program, const pw_record *record)
     int code = pw_program_check_peer(program, record->peer, record->source);
     if (code == PW_OK) code = pw_program_address(program, record, &address);
     if (code < 0) return code;
+    pw_program_tell_buffer(program, record);
     const pw_message_header header = {.context = record->context,
                                       .tag = record->tag,
                                       .data = record->data,
@@ -200,6 +208,9 @@ static int new_receive(pw_program *program, const pw_record *record, pw_numbered
     if (code == PW_OK) code = pw_program_new_operation(program, out);
     if (code < 0) return code;
     pw_operation *receive = &(*out)->base;
+    pw_program_tell_buffer(program, record);
+    (*out)->region = record->region;
+    (*out)->offset = record->offset;
     receive->address = address;
     receive->capacity_bytes = record->bytes;
     receive->is_unsized = (record->flags & PW_RECEIVE_UNSIZED) != 0;

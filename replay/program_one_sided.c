@@ -100,6 +100,9 @@ static int new_one_sided(pw_program *program, const pw_record *record, uint8_t k
     if (code < 0) return code;
     made->base.kind = kind;
     made->base.peer = (uint32_t)record->peer;
+    made->base.posted_ns = program->clock->now_ns;
+    made->region = record->region;
+    made->offset = record->offset;
     made->base.num_bytes = made->base.message_bytes = record->bytes;
     made->base.remote_address = remote_address;
     *out = &made->base;
@@ -121,6 +124,7 @@ int pw_perform_transfer(pw_program *program, const pw_record *record)
         code =
             new_one_sided(program, record, is_get ? PW_OPERATION_READ : PW_OPERATION_WRITE, &made);
     if (code < 0) return code;
+    pw_program_tell_buffer(program, record);
     made->address = address;
     made->capacity_bytes = record->bytes;
     wish.address = made->remote_address;

@@ -34,7 +34,7 @@ struct pw_program {
     pw_record wanted;       /* at which it waits */
     pw_numbered *operation; /* for which it waits */
     pw_numbers numbers;
-    uint64_t num_operations, num_atomics, num_registrations;
+    uint64_t num_operations, num_told, num_atomics, num_registrations;
     pw_registration *registered;
     uint32_t num_registered, registered_capacity;
     uint64_t known_keys[PW_KEYS_KNOWN]; /* as recorded, by their numbers: a ring */
@@ -100,6 +100,16 @@ int pw_program_operation_over(void *context, pw_operation *operation);
 
 int pw_program_serve_atomic(pw_program *program, const pw_arrival *arrival);
 int pw_program_take_answer(pw_messages *messages, const pw_arrival *arrival);
+
+/* ---- program_path.c: where the node leaves a detailed trace */
+
+/* The program is about to use a record's buffer. */
+void pw_program_tell_buffer(const pw_program *program, const pw_record *record);
+/* The operation is over. */
+void pw_program_tell_operation(pw_program *program, pw_numbered *operation);
+/* The CPU learns of it, which may be over later than now. */
+void pw_program_tell_wait(pw_program *program, pw_numbered *operation, int64_t until_ns);
+void pw_program_tell_meeting(const pw_program *program, int64_t until_ns);
 
 /* ---- what records say: PW_OK, maybe with program->waits, or a code */
 

@@ -191,6 +191,7 @@ int pw_perform_meet(pw_program *program, const pw_record *record)
 
 void pw_program_meet(pw_program *program, int64_t time_ns)
 {
+    pw_program_tell_meeting(program, time_ns);
     program->clock->now_ns = pw_later(program->clock->now_ns, time_ns);
     program->waits = PW_PROGRAM_RUNS;
 }

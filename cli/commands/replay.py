@@ -103,6 +103,7 @@ def _loggops(file: str, asked: Asked) -> int:
 def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
     others = (
         asked.costs,
+        asked.path,
         asked.touch,
         asked.memory,
         asked.policy,
@@ -162,8 +163,11 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
     named = dict.fromkeys(each.partition("=")[0].strip() for each in assignments)
     base = dataclasses.replace(base, sources=MappingProxyType(dict.fromkeys(named, "command line")))
     rows = choices(asked.memory or base.run.memory, asked.policy, axes, base)
-    if asked.costs and len(rows) > 1:
-        raise ConfigError(f"--costs studies one row, and there are {len(rows)}: name one strategy")
+    for option in ("costs", "path"):
+        if getattr(asked, option) and len(rows) > 1:
+            raise ConfigError(
+                f"--{option} studies one row, and there are {len(rows)}: name one strategy"
+            )
     own = [*assignments, *rows[0].assignments]
     settings = Settings.of(meta, own)
     costs = replay_costs.chosen(asked, settings) if asked.costs else []
@@ -192,6 +196,11 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
         result["replay"]["touch"] = {"way": asked.touch, "virtual_time_s": _times_by(ways)}
     if asked.costs:
         result["replay"]["costs"] = replay_costs.measure(file, own, costs, settings, asked, work)
+    if asked.path:
+        from pagewire.cli.commands import replay_path  # numpy takes long to load
+
+        touch = asked.touch or "use"
+        result["replay"]["path"] = replay_path.measure(file, settings, asked.matching, touch)
     _show(result, asked)
     return 0
 
@@ -321,6 +330,10 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
         progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
     if "costs" in own:
         replay_costs.show(own["costs"])
+    if "path" in own:
+        from pagewire.cli.commands import replay_path
+
+        replay_path.show(own["path"])
     if "touch" in own:
         _show_touch(own["touch"])
     print(Performance(**own["performance"]))

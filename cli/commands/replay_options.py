@@ -57,6 +57,14 @@ class Asked:
     loss: Annotated[
         float, typer.Option(metavar="PERCENT", help="--costs: what the run may lose")
     ] = 1.0
+    path: Annotated[
+        bool,
+        typer.Option(
+            "--path",
+            help="cut the critical path through the run by part of the machine, MPI call and "
+            "buffer, by one more replay",
+        ),
+    ] = False
     keep: Annotated[
         str,
         typer.Option(

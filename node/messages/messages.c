@@ -445,6 +445,7 @@ static int land(pw_messages *messages, pw_operation *receive, const pw_arrival *
     receive->data = header->data;
     receive->has_data = header->has_data != 0;
     receive->message_bytes = envelope->num_bytes;
+    receive->arrival_ns = envelope->arrival_ns;
     receive->num_bytes = envelope->num_bytes < receive->capacity_bytes ? envelope->num_bytes
                                                                        : receive->capacity_bytes;
     if (envelope->kind == PW_MESSAGE_EAGER && recorder_of(messages)) /* the CPU copies it */

@@ -40,7 +40,7 @@ struct pw_operation {
     pw_operation_list *list;             /* that it is in, NULL: none */
     int64_t posted_ns;                   /* from when on the CPU wanted a message */
     int64_t complete_ns;                 /* when done */
-    int64_t arrival_ns;                  /* ARRIVED: of its envelope */
+    int64_t arrival_ns;                  /* ARRIVED, or a matched receive: of its envelope */
     uint64_t address;                    /* of the buffer */
     uint64_t remote_address, remote_key; /* one-sided: the peer's memory; key 0: none */
     uint64_t capacity_bytes;             /* of the buffer */

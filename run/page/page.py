@@ -6,7 +6,7 @@ from typing import Any
 
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
-from pagewire.run.page import charts, sections, sliders, warnings
+from pagewire.run.page import charts, path, sections, sliders, warnings
 from pagewire.run.page.markup import Html, element, figure, join, note, table
 from pagewire.run.page.style import CSS
 
@@ -87,7 +87,7 @@ def _comparison(result: Mapping[str, Any]) -> Html:
         for entry, report in zip(ended, result["reports"], strict=True)
     ]
     rows = "rows" if any(entry.get("sweep") for entry in entries) else "strategies"
-    costs = result.get("replay", {}).get("costs")
+    costs, way = (result.get("replay", {}).get(key) for key in ("costs", "path"))
     subtitle = f"{result['ranks']} ranks, compute {result['compute']}, {len(entries)} {rows}"
     if "incomplete" in result:
         left = result["incomplete"]
@@ -99,6 +99,7 @@ def _comparison(result: Mapping[str, Any]) -> Html:
         _slowdowns(ended, result.get("baseline", "")),
         sections.notices(found),
         sliders.of_costs(costs) if costs else None,
+        path.of_path(way) if way else None,
         *runs,
     )
 
