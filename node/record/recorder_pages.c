@@ -1,0 +1,129 @@
+/* Memory in a recording: where buffers lie, and how the program has left their pages. */
+#include "node/record/recorder_parts.h"
+#include "native/array.h"
+#include <errno.h>
+
+#define REGIONS_MAX 65536u
+#define REGION_REACH (UINT64_C(1) << 36) /* buffers that are nearer are of one region */
+#define FIRST_CAPACITY 64u
+
+/* ---- addresses */
+
+static bool is_of(const pw_record_region *region, uint32_t node, uint64_t address)
+{
+    return region->node == node && address - region->base + REGION_REACH < 2 * REGION_REACH;
+}
+
+/* The region that an address of a node's memory is of; made when it is far from all. */
+static uint32_t region_of(pw_recorder *recorder, uint32_t node, uint64_t address)
+{
+    const pw_record_region *known = recorder->known;
+    if (recorder->num_regions && is_of(&known[recorder->last_region], node, address))
+        return recorder->last_region;
+    uint32_t place = 0;
+    while (place < recorder->num_regions && !is_of(&known[place], node, address)) place++;
+    if (place == REGIONS_MAX) return 0; /* its offsets are long then */
+    if (place == recorder->num_regions) {
+        if (PW_ARRAY_MAKE_ROOM(recorder->known, place, recorder->regions_capacity, FIRST_CAPACITY) <
+            0) {
+            recorder->error = ENOMEM;
+            return 0;
+        }
+        const uint64_t base = address & ~(uint64_t)(PW_PAGE_BYTES - 1);
+        recorder->known[recorder->num_regions++] = (pw_record_region){node, base};
+        pw_record_begin(recorder, recorder->regions);
+        pw_record_put(recorder->regions, place);
+        pw_record_put(recorder->regions, base);
+        pw_record_end(recorder->regions);
+    }
+    recorder->last_region = place;
+    return place;
+}
+
+static int64_t offset_in(const pw_recorder *recorder, uint32_t region, uint64_t address)
+{
+    return (int64_t)(address - (recorder->num_regions ? recorder->known[region].base : 0));
+}
+
+void pw_record_put_place(pw_recorder *recorder, pw_pwt_open_chunk *out, uint32_t node, pw_span span)
+{
+    const uint32_t region = span.num_bytes ? region_of(recorder, node, span.address) : 0;
+    pw_record_put(out, region);
+    pw_record_put_signed(out, span.num_bytes ? offset_in(recorder, region, span.address) : 0);
+}
+
+void pw_record_put_address(pw_recorder *recorder, pw_pwt_open_chunk *out, pw_span span)
+{
+    pw_record_put_place(recorder, out, recorder->rank, span);
+}
+
+static void put_pages(pw_recorder *recorder, pw_pwt_open_chunk *out, uint64_t first_page,
+                      uint64_t num_pages)
+{
+    const uint64_t address = first_page << PW_PAGE_SHIFT;
+    const uint32_t region = region_of(recorder, recorder->rank, address);
+    pw_record_put(out, region);
+    pw_record_put_signed(out, offset_in(recorder, region, address) / PW_PAGE_BYTES);
+    pw_record_put(out, num_pages);
+}
+
+/* ---- pages */
+
+/* The program has left pages so, which is news. */
+static void put_news(void *context, uint64_t first_page, uint64_t num_pages, uint8_t state)
+{
+    pw_recorder *recorder = context;
+    pw_pwt_open_chunk *out = pw_record_certain(recorder, PW_OP_PAGES);
+    put_pages(recorder, out, first_page, num_pages);
+    pw_record_put(out, state);
+}
+
+/* Of what has bytes. */
+static pw_page_range pages_of(pw_span span)
+{
+    const uint64_t first_page = pw_page_of(span.address);
+    return (pw_page_range){first_page,
+                           pw_page_of(span.address + span.num_bytes - 1) + 1 - first_page};
+}
+
+void pw_record_look(pw_recorder *recorder, pw_span span)
+{
+    if (recorder->error) return;
+    if (pw_believed_look(&recorder->pages, recorder->memory, pages_of(span), put_news, recorder) <
+        0)
+        recorder->error = ENOMEM;
+}
+
+void pw_record_tell_touched(pw_recorder *recorder)
+{
+    if (!recorder->num_sources)
+        pw_believed_settle(&recorder->pages, recorder->memory, put_news, recorder);
+}
+
+void pw_recorder_uses(pw_recorder *recorder, pw_span span)
+{
+    pw_record_tell_touched(recorder);
+    pw_record_look(recorder, span);
+    if (recorder->error) return;
+    if (pw_believed_use(&recorder->pages, pages_of(span)) < 0) recorder->error = ENOMEM;
+}
+
+void pw_recorder_brought(pw_recorder *recorder)
+{
+    pw_believed_settle(&recorder->pages, recorder->memory, NULL, NULL);
+}
+
+void pw_recorder_landed(pw_recorder *recorder, pw_span span)
+{
+    if (recorder->error || !span.num_bytes) return;
+    if (pw_believed_set(&recorder->pages, pages_of(span), PW_PAGE_PRESENT) < 0)
+        recorder->error = ENOMEM;
+}
+
+void pw_recorder_unmapped(pw_recorder *recorder, uint64_t first_page, uint64_t num_pages)
+{
+    pw_believed_unmap(&recorder->pages, (pw_page_range){first_page, num_pages});
+    put_pages(recorder, pw_record_certain(recorder, PW_OP_UNMAP), first_page, num_pages);
+}
+
+void pw_recorder_forked(pw_recorder *recorder) { pw_record_certain(recorder, PW_OP_FORK); }
