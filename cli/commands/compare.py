@@ -160,7 +160,10 @@ def compare(num_ranks: int, chosen: Program, environ: Mapping[str, str], wanted:
     axes = sweep.parse(wanted.sweeps or ())
     environ = dict(environ)
     launch.choose_transport(environ, chosen)
+    said = launch.choose_mpi(environ, chosen)
     base = launch.check_settings(environ, chosen)
+    if said:
+        progress.say(said)
     rows = choices(wanted.memory, wanted.policy, axes, base)
     check_number(len(rows), wanted.num_runs)
     refer_to = dict(zip(rows, references(rows, wanted.baseline), strict=True))

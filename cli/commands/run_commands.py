@@ -41,7 +41,10 @@ def _launch(ranks: str, words: list[str] | None, environ: dict[str, str]) -> int
     num_ranks = launcher.parse_ranks(ranks)
     chosen = program.parse(words or [])
     launcher.choose_transport(environ, chosen)
+    said = launcher.choose_mpi(environ, chosen)
     launcher.check_settings(environ, chosen)
+    if said:
+        progress.say(said)
     outcome = launcher.launch(num_ranks, chosen, environ)
     if outcome.failure:
         rest = "" if outcome.is_past else "; every rank was ended"

@@ -8,14 +8,14 @@ otherwise would lead the program's bytes around the NI, so it is an error before
 
 import ctypes
 import dataclasses
-import mmap
+import os
 import pathlib
-import shutil
 from collections.abc import Mapping
 
 import pagewire
-from pagewire.cli.launch.mpi_choice import LIBRARIES, TITLES, Mpi
-from pagewire.cli.launch.program import Program
+from pagewire.cli.launch import elf
+from pagewire.cli.launch.mpi_choice import LIBRARIES, Mpi
+from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 
 PROVIDER = "libpagewire-fi.so"
@@ -28,6 +28,9 @@ NAME = "pagewire"
 """Of the provider, as libfabric knows it."""
 
 _OF_LARGE_COUNTS = "MPI_Send_c"
+
+_OTHER_NAMES = {"libmpich.so.12": "libmpi.so.12"}
+"""Names that programs of Debian's MPICH ask for, and what MPICH itself calls that library."""
 
 _YES = ("1", "true", "yes", "on", "t", "y")
 
@@ -59,6 +62,10 @@ _VARIABLES = {
         _Variable("OMPI_MCA_osc_sm_priority", "1", "shared memory goes around the NI", ("0",)),
         _Variable("OMPI_MCA_mtl_ofi_provider_include", NAME, "another provider is no NI"),
     ),
+    "intel": (
+        _Variable("I_MPI_FABRICS", "ofi", "Intel MPI's shared memory goes around the NI"),
+        _Variable("I_MPI_OFI_PROVIDER", NAME, "another provider is no NI"),
+    ),
 }
 _FOR_ALL = (
     # Else MPICH takes the provider that libfabric lists first.
@@ -68,7 +75,6 @@ _PREFERRED = {
     # MPICH 5.0.2 takes the address of a probed message's sender from nowhere when its type has gaps
     # and it lets the provider fill these. The provider gathers them in a buffer as MPICH does.
     "mpich": {"MPIR_CVAR_CH4_OFI_ENABLE_PT2PT_NOPACK": "0"},
-    "openmpi": {},
 }
 """Set unless the user has."""
 _REFUSED = {
@@ -104,7 +110,7 @@ def check_installed() -> None:
 
 def check_environment(environ: Mapping[str, str], mpi: Mpi) -> None:
     """Refuse variables that lead a program's bytes around the NI."""
-    for each in (*_FOR_ALL, *_VARIABLES[mpi.kind], *_REFUSED[mpi.kind]):
+    for each in (*_FOR_ALL, *_VARIABLES[mpi.kind], *_REFUSED.get(mpi.kind, ())):
         for name in _spellings(each.name):
             given = environ.get(name, "").strip()
             if given and given not in (each.value, *each.others):
@@ -114,27 +120,18 @@ def check_environment(environ: Mapping[str, str], mpi: Mpi) -> None:
                 )
 
 
-def check_program(program: Program, mpi: Mpi) -> None:
-    """Refuse a native program of another MPI: each of its ranks would be alone."""
-    if program.kind != "native":
-        return
-    linked = _linked_mpi(shutil.which(program.target) or program.target)
-    if linked and linked != mpi.kind:
-        remedy = "--mpi openmpi" if linked == "openmpi" else "--mpi mpich"
-        raise ConfigError(
-            f"command '{program.target}' is linked with {LIBRARIES[linked]} of {TITLES[linked]}, "
-            f"and run.mpi is {mpi.title}: add {remedy}"
-        )
-
-
-def environment(environ: Mapping[str, str], mpi: Mpi) -> dict[str, str]:
+def environment(environ: Mapping[str, str], mpi: Mpi, directory: str = "") -> dict[str, str]:
     """The environment with all that leads the program's messages to the NI; it must have been
-    checked."""
+    checked.
+
+    directory: of the run, for links to the MPI's library under the names that distributions give
+    it; empty: none are made.
+    """
     result = dict(environ)
     for each in (*_FOR_ALL, *_VARIABLES[mpi.kind]):
         if result.get(each.name, "").strip() not in each.others:
             result[each.name] = each.value
-    for name, value in _PREFERRED[mpi.kind].items():
+    for name, value in _PREFERRED.get(mpi.kind, {}).items():
         if not any(each in environ for each in _spellings(name)):
             result[name] = value
     here = folder()
@@ -142,9 +139,27 @@ def environment(environ: Mapping[str, str], mpi: Mpi) -> dict[str, str]:
     # The user's first: a sanitizer's library must be.
     result["LD_PRELOAD"] = _joined(*environ.get("LD_PRELOAD", "").split(), str(here / _marks(mpi)))
     if mpi.library_folder:
-        found = environ.get("LD_LIBRARY_PATH", "")
-        result["LD_LIBRARY_PATH"] = _joined(mpi.library_folder, found)
+        folders = [mpi.library_folder]
+        if directory and mpi.kind == "mpich":
+            folders.append(_make_links(mpi.library_folder, directory))
+        # The libfabric of the wheel, before one that the user's folders have.
+        folders += [each for each in (f"{mpi.library_folder}/mpich",) if os.path.isdir(each)]
+        result["LD_LIBRARY_PATH"] = _joined(*folders, environ.get("LD_LIBRARY_PATH", ""))
     return {**result, **mpi.variables()}
+
+
+def _make_links(library_folder: str, directory: str) -> str:
+    """A folder of the directory with the library under its other names."""
+    made = pathlib.Path(directory, "lib")
+    try:
+        made.mkdir(exist_ok=True)
+        for name, own in _OTHER_NAMES.items():
+            link = made / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(os.path.join(library_folder, own))
+    except OSError as error:
+        raise OutputError(f"'{made}': {error.strerror}") from None
+    return str(made)
 
 
 def _marks(mpi: Mpi) -> str:
@@ -153,7 +168,7 @@ def _marks(mpi: Mpi) -> str:
     if mpi.kind != "openmpi":
         return MARKS
     library = pathlib.Path(mpi.library_folder, LIBRARIES[mpi.kind])
-    has_large_counts = mpi.library_folder and _names(str(library), _OF_LARGE_COUNTS)
+    has_large_counts = mpi.library_folder and elf.names(str(library), _OF_LARGE_COUNTS)
     return MARKS if has_large_counts else MARKS_OPENMPI
 
 
@@ -163,11 +178,16 @@ def libfabric(mpi: Mpi) -> str:
     for path in (root / "mpich" / "libfabric.so.1", root / "openmpi" / "libfabric.so.1"):
         if path.exists():
             try:
-                version = ctypes.CDLL(str(path)).fi_version()
+                return "{}.{} ({})".format(*version_of(str(path)), path)
             except (OSError, AttributeError) as error:
                 return f"cannot be loaded: {error}"
-            return f"{version >> 16 & 0xFFFF}.{version & 0xFFFF} ({path})"
     return "not beside the MPI; the system's, if there is one"
+
+
+def version_of(path: str) -> tuple[int, int]:
+    """Of a libfabric; OSError or AttributeError when it is none."""
+    version = ctypes.CDLL(path).fi_version()
+    return version >> 16 & 0xFFFF, version & 0xFFFF
 
 
 def _spellings(name: str) -> list[str]:
@@ -181,18 +201,3 @@ def _spellings(name: str) -> list[str]:
 def _joined(*paths: str) -> str:
     """Paths as the loader takes them, each once."""
     return ":".join(dict.fromkeys(each for path in paths for each in path.split(":") if each))
-
-
-def _linked_mpi(path: str) -> str:
-    """The MPI whose library an executable names; empty for scripts and whatever names none."""
-    named = [kind for kind, name in LIBRARIES.items() if _names(path, name)]
-    return named[0] if len(named) == 1 else ""
-
-
-def _names(path: str, name: str) -> bool:
-    """Whether an executable or a library has a name in a table of strings."""
-    try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            return content[:4] == b"\x7fELF" and content.find(b"\0" + name.encode() + b"\0") >= 0
-    except (OSError, ValueError):
-        return False

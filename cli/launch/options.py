@@ -50,7 +50,7 @@ _ALL = (
         "facade or fabric: what puts the NI under PROGRAM (run.transport)",
         completes="choices",
     ),
-    SettingOption("mpi", "mpich, openmpi, or the path of an mpiexec (run.mpi)"),
+    SettingOption("mpi", "auto, mpich, openmpi, or the path of an mpiexec (run.mpi)"),
     SettingOption("hosts", "hosts that the ranks are spread over (run.hosts)", metavar="H1,H2,..."),
     SettingOption(
         "mpiexec_options", "further options of mpiexec (run.mpiexec_options)", metavar="WORDS"

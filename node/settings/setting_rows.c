@@ -106,9 +106,10 @@ static const pw_setting_row rows[] = {
      "provider below the MPI library, for any program",
      KIND(CHOICE), RUN(transport),
      CHOICES({"facade", PW_TRANSPORT_FACADE}, {"fabric", PW_TRANSPORT_FABRIC}), .is_of_run = 1},
-    {"run.mpi", "mpich",
-     "which MPI starts the ranks: mpich, openmpi, or the path of another mpiexec", KIND(TEXT),
-     NO_FIELD, .is_of_run = 1},
+    {"run.mpi", "auto",
+     "which MPI starts the ranks: auto: the one that the program loads, or one of its ABI; mpich, "
+     "openmpi, or the path of another mpiexec",
+     KIND(TEXT), NO_FIELD, .is_of_run = 1},
     {"run.hosts", "",
      "hosts that mpiexec starts the ranks on, separated by commas, HOST or HOST:RANKS; they fill "
      "up in order; empty: this one, or what a batch system gives",

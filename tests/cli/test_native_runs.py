@@ -166,10 +166,12 @@ def test_sleep_of_a_c_program_follows_the_chosen_clock(tmp_path, clocks):
 @needs_openmpi
 def test_bytes_of_a_program_of_open_mpi_pass_the_ni(tmp_path):
     program = compiled(tmp_path, OPENMPI / "mpicc")
-    printed, document = reported(tmp_path, 2, "--mpi", "openmpi", "--", program)
-    assert "sum 1 wrong 0 of 2\n" in printed
-    assert document["totals"]["rdma_bytes"] >= 2 * NUM_BYTES
-    assert "linked with libmpi.so.40 of Open MPI" in refused("launch", "-n", "2", "--", program)
+    for choice in (["--mpi", "openmpi"], []):  # by itself too
+        printed, document = reported(tmp_path, 2, *choice, "--", program)
+        assert "sum 1 wrong 0 of 2\n" in printed
+        assert document["totals"]["rdma_bytes"] >= 2 * NUM_BYTES
+    said = refused("launch", "-n", "2", "--mpi", "mpich", "--", program)
+    assert "linked with libmpi.so.40 of Open MPI" in said
 
 
 @needs_openmpi
@@ -189,7 +191,7 @@ def test_program_of_mpich_under_open_mpi_is_refused(program):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("FI_PROVIDER", "tcp", "its bytes went around the NI"),
+        ("FI_PROVIDER", "tcp", "is past MPI_Init without the provider 'pagewire'"),
         ("MPIR_CVAR_NOLOCAL", "0", "no message passed the NI"),  # it allows shared memory
     ],
 )

@@ -88,6 +88,20 @@ def test_program_without_mpi_is_told_so():
     assert "used no MPI" in said
 
 
+def test_mpi_without_the_provider_is_told_of_soon_after_init():
+    code, said = said_by(ended_soon(3, "around"))
+    assert code == 1
+    assert "is past MPI_Init without the provider 'pagewire'" in said
+    assert "libmpi.so.12 has no libfabric of 1.17 or newer" in said and "Leave --mpi out" in said
+    assert said.endswith("; every rank was ended")
+
+
+def test_rank_of_ones_own_mpiexec_without_the_provider_ends_itself(tmp_path):
+    code, said = by_mpiexec(variables(tmp_path, 2), 2, "around")
+    assert code != 0
+    assert "is past MPI_Init without the provider 'pagewire'" in said
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -79,6 +79,8 @@ void pw_marks_leave(uintptr_t frame)
     pw_marks_thread *thread = &pw_marks_this_thread;
     if (thread->outermost != frame) return; /* within another call */
     if (thread->attachment) tell_exit(thread);
+    else if (!atomic_load_explicit(&pw_marks_host, memory_order_relaxed))
+        pw_marks_check_provider(thread->call);
     thread->outermost = 0;
 }
 

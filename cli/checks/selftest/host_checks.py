@@ -135,7 +135,7 @@ def _open_pidfd() -> None:
 
 def _mpi() -> Check:
     try:
-        found = mpi_choice.find(os.environ.get("PAGEWIRE_RUN_MPI", "mpich"), ask=True)
+        found = mpi_choice.find(os.environ.get("PAGEWIRE_RUN_MPI", "auto"), ask=True)
     except ConfigError as error:
         return Check("MPI", Verdict.FAILED, str(error))
     return Check("MPI", Verdict.PASSED, f"{found.title} ({found.mpiexec})")

@@ -45,7 +45,7 @@ def version_of(name: str) -> str:
 
 def _chosen() -> mpi_choice.Mpi | None:
     try:
-        return mpi_choice.find(os.environ.get("PAGEWIRE_RUN_MPI", "mpich"), ask=True)
+        return mpi_choice.find(os.environ.get("PAGEWIRE_RUN_MPI", "auto"), ask=True)
     except ConfigError:
         return None
 
