@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
 
         return _interruptible(lambda: testing.main(rest[1:]))
     command = typer.main.get_command(app)
-    if rest and rest[0] in ("launch", "record", "compare", "sockets"):
+    if rest and rest[0] in ("launch", "record", "compare", "sockets", "env"):
         with_value = options_with_value(command, rest[0])
         rest = [rest[0], *options.separate_program(rest[1:], with_value)]
     return _interruptible(lambda: _typer(command, rest))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from pagewire.cli.launch import fabric, launch, merging, mpi_choice, options
+from pagewire.cli.launch.program import Program
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
 from pagewire.run.page import page
@@ -23,21 +24,25 @@ NODE_FILE = "node.conf"
 _LEFT_BY_RANKS = ("report", "mpi", "start", "end", "note", "leave", "node")
 
 
-def print_environment(num_ranks: int, environ: Mapping[str, str], folder: str) -> None:
+def print_environment(
+    num_ranks: int, environ: Mapping[str, str], folder: str, chosen: Program | None = None
+) -> None:
     """Write the node file of a run into the folder, and print `export` lines for a shell.
 
-    What an earlier run has left in the folder is taken away.
+    What an earlier run has left in the folder is taken away. chosen: the program, for the choice of
+    its MPI.
     """
     launch.check_ranks(num_ranks)
     wanted = dict(environ)
     options.apply(options.as_environment(["run.transport=fabric"]), wanted)
-    settings = launch.check_settings(wanted)
+    said = launch.choose_mpi(wanted, chosen) if chosen else ""
+    settings = launch.check_settings(wanted, chosen)
     mpi = mpi_choice.find(settings.run.mpi, ask=True)
     directory = pathlib.Path(folder).absolute()
     _clear(directory)
     machine = platform.load(settings.run.platform)
     node_file.write(str(directory / NODE_FILE), settings, machine, num_ranks=num_ranks)
-    variables = fabric.environment(wanted, mpi)
+    variables = fabric.environment(wanted, mpi, str(directory))
     variables["PAGEWIRE_LAUNCH_DIR"] = str(directory)
     variables["PAGEWIRE_NODE_FILE"] = str(directory / NODE_FILE)
     for name, value in sorted(variables.items()):
@@ -45,7 +50,10 @@ def print_environment(num_ranks: int, environ: Mapping[str, str], folder: str) -
             print(f"export {name}={shlex.quote(value)}")
     run = settings.run
     command = shlex.join(mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables))
-    print(f"# {command} PROGRAM; then: pagewire report {shlex.quote(folder)}")
+    program = chosen.command_text if chosen else "PROGRAM"
+    if said:
+        print(f"# {said}")
+    print(f"# {command} {program}; then: pagewire report {shlex.quote(folder)}")
 
 
 def make_page(source: str, html: str) -> int:

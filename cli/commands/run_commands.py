@@ -190,17 +190,20 @@ def experiment(
 @takes_settings(*OF_THE_MACHINE, "compute", "quiet", *_OF_MPIEXEC)
 def environment(
     ranks: Ranks,
+    words: Words = None,
     directory: Annotated[
         str, typer.Option(metavar="DIR", help="folder for the node file and the ranks' reports")
     ] = "pagewire-run",
     *,
     given: Given,
 ) -> int:
-    """Print the variables with which any mpiexec or batch script runs a program over the fabric."""
+    """Print the variables with which any mpiexec or batch script runs PROGRAM over the fabric. With
+    it they are those of the MPI that it loads."""
     from pagewire.cli.commands import own_launcher
 
     num_ranks = launcher.parse_ranks(ranks)
-    own_launcher.print_environment(num_ranks, given.environ(), directory)
+    chosen = program.parse(words) if words else None
+    own_launcher.print_environment(num_ranks, given.environ(), directory, chosen)
     return 0
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,13 @@ class Program:
         """The words that `parse` reads back to this program."""
         mark = {"module": ["-m"], "native": ["--"]}.get(self.kind, [])
         return [*mark, self.target, *self.arguments]
+
+    @property
+    def command_text(self) -> str:
+        """What starts a rank of it under an mpiexec of the user's, for a shell."""
+        if self.kind == "native":
+            return shlex.join([self.target, *self.arguments])
+        return shlex.join(["pagewire", "run", "--", *self.argv])
 
     @property
     def label(self) -> str:

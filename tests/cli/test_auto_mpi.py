@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from native_programs import needs_provider
 
+from pagewire.cli.commands import own_launcher
 from pagewire.cli.launch import auto_mpi, launch, mpi_choice, program, wanted_mpi
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config
@@ -230,3 +232,15 @@ def test_mpi4py_of_a_scripts_python_is_asked(tmp_path, first):
     found = wanted_mpi.of_program(program.parse(["--", str(script)]), environ)
     assert found and found.library in ("libmpi.so.12", "libmpi_abi.so.1", "libmpi.so.40")
     assert found.who.startswith("mpi4py of /")
+
+
+@needs_provider
+def test_variables_for_ones_own_mpiexec_are_those_of_the_programs_mpi(own, tmp_path, capsys):
+    chosen = linked(tmp_path / "program", system(tmp_path, "mpich"))
+    folder = tmp_path / "run"
+    own_launcher.print_environment(2, dict(os.environ), str(folder), chosen)
+    *_, said, command = capsys.readouterr().out.splitlines()
+    assert said == f"# MPI: MPICH ({own}), whose ABI libmpich.so.12 has, which 'program' loads"
+    assert command == f"# {own} -n 2 {chosen.target}; then: pagewire report {folder}"
+    assert (folder / "lib/libmpich.so.12").is_symlink()
+    assert program.parse(["-m", "a b"]).command_text == "pagewire run -- -m 'a b'"

@@ -177,6 +177,8 @@ def test_mpich_packs_types_with_gaps_unless_the_user_wants_otherwise(prefix):
         ("openmpi", "OMPI_MCA_btl", "self,sm"),
         ("openmpi", "OMPI_MCA_mtl_ofi_provider_include", "tcp"),
         ("openmpi", "OMPI_MCA_opal_common_ofi_provider_include", "tcp"),
+        ("intel", "I_MPI_FABRICS", "shm:ofi"),
+        ("intel", "I_MPI_OFI_PROVIDER", "tcp"),
     ],
 )
 def test_variable_that_leads_around_the_ni_is_refused(kind, name, value):
@@ -186,7 +188,7 @@ def test_variable_that_leads_around_the_ni_is_refused(kind, name, value):
     assert "unset it" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["mpich", "openmpi"])
+@pytest.mark.parametrize("kind", ["mpich", "openmpi", "intel"])
 def test_environment_passes_its_own_check_and_does_not_grow(kind):
     mpi = mpi_choice.Mpi("mpiexec", "/mpi/lib", kind)
     own = {"LD_PRELOAD": "libasan.so", "LD_LIBRARY_PATH": "/mine", "FI_PROVIDER_PATH": "/other"}
@@ -195,10 +197,22 @@ def test_environment_passes_its_own_check_and_does_not_grow(kind):
     here = fabric.folder()
     assert made["FI_PROVIDER"] == "pagewire"
     assert made["FI_PROVIDER_PATH"] == f"{here}:/other"
-    marks = {"mpich": "libpagewire-mpi.so", "openmpi": "libpagewire-openmpi.so"}[kind]
+    marks = "libpagewire-openmpi.so" if kind == "openmpi" else "libpagewire-mpi.so"
     assert made["LD_PRELOAD"] == f"libasan.so:{here}/{marks}"
     assert made["LD_LIBRARY_PATH"] == "/mpi/lib:/mine"
     assert fabric.environment(made, mpi) == made
+
+
+def test_mpich_has_the_name_of_debians_library_in_the_runs_folder(tmp_path):
+    library = tmp_path / "own" / "libmpi.so.12"
+    library.parent.joinpath("mpich").mkdir(parents=True)
+    library.touch()
+    mpi = mpi_choice.Mpi("mpiexec", str(library.parent), "mpich")
+    for _ in range(2):  # `pagewire env` comes to a folder twice
+        made = fabric.environment({"LD_LIBRARY_PATH": "/mine"}, mpi, str(tmp_path))
+        assert (tmp_path / "lib" / "libmpich.so.12").resolve() == library
+    own = library.parent
+    assert made["LD_LIBRARY_PATH"] == f"{own}:{tmp_path}/lib:{own}/mpich:/mine"
 
 
 @pytest.mark.parametrize(
@@ -373,7 +387,7 @@ def test_variables_for_ones_own_mpiexec(tmp_path):
     folder.joinpath("mine.report").write_text("not a rank's")
     options = ["--memory", "pin", "--timeout", "20us", "--directory", str(folder)]
     variables = ran("env", "-n", "2", *options).stdout
-    assert sorted(path.name for path in folder.iterdir()) == ["mine.report", "node.conf"]
+    assert sorted(path.name for path in folder.iterdir()) == ["lib", "mine.report", "node.conf"]
     run = f'trap "" PIPE; eval "$0"; exec {BIN}/mpiexec -n 2 sh -c "$1"'
     subprocess.run(["sh", "-c", run, variables, WRITES_REPORT], check=True, timeout=60)
     path = tmp_path / "report.json"
