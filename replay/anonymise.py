@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pagewire.replay.records import HAS_DATA, Record, Region, Send, number
-from pagewire.replay.trace import KEYS, MATCHES, REGIONS, TIMES, TURNS, Reader, Writer
+from pagewire.replay.trace import KEYS, MATCHES, REGIONS, ROOMS, TIMES, TURNS, Reader, Writer
 from pagewire.replay.walk import ONE_SIDED
 
 _KEPT = ("version", "pagewire", "num_ranks", "transport", "settings", "platform", "eager_limit")
@@ -40,7 +40,7 @@ def anonymise(reader: Reader, out: str) -> list[str]:
                 }
                 hidden = _hidden(own, region, base)
                 writer.add(rank, REGIONS, number(region) + number(hidden), 1)
-            for kind in (KEYS, MATCHES, TIMES, TURNS):
+            for kind in (KEYS, MATCHES, ROOMS, TIMES, TURNS):
                 for chunk in reader.chunks_of(rank, kind):
                     writer.add(rank, kind, reader.raw(chunk), chunk.num_records)
             writer.end_rank(rank)

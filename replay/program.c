@@ -261,6 +261,7 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->matches = reader_of(options, PW_PWT_MATCHES, program);
     program->times = reader_of(options, PW_PWT_TIMES, program);
     program->keys = reader_of(options, PW_PWT_KEYS, program);
+    program->rooms = reader_of(options, PW_PWT_ROOMS, program);
     program->touches =
         (pw_touches){.reader = reader_of(options, PW_PWT_OPS | PW_READS_AHEAD, program),
                      .when = options->verifies ? PW_TOUCH_AT_USE : options->touch};

@@ -2,6 +2,7 @@
 #include "native/array.h"
 #include "native/status.h"
 #include "replay/program_parts.h"
+#include <stdlib.h>
 
 typedef unsigned long long printed;
 
@@ -134,6 +135,60 @@ int pw_program_touch(pw_program *program, uint64_t address, uint64_t num_bytes)
     }
     return code;
 }
+
+/* ---- memory of the message's length */
+
+typedef struct {
+    uint64_t num_runs, count[PW_ROOM_RUNS_MAX], state[PW_ROOM_RUNS_MAX];
+} room;
+
+static int read_runs(pw_program *program, room *out)
+{
+    int code = 1;
+    for (uint64_t i = 0; code > 0 && i < out->num_runs; i++) {
+        code = pw_reader_number(&program->rooms, &out->count[i]);
+        if (code > 0) code = pw_reader_number(&program->rooms, &out->state[i]);
+        if (code < 0) return code;
+        if (code == 0 || out->count[i] > pw_page_of(SPAN_MAX_BYTES) ||
+            out->state[i] > PW_PAGE_WRITE_PROTECTED)
+            return pw_program_refuse(program, "memory of the message's length: run %llu of pages",
+                                     (printed)i);
+    }
+    return PW_OK;
+}
+
+int pw_program_read_room(pw_program *program, pw_numbered *receive)
+{
+    uint64_t num_runs, region = 0, offset = 0;
+    int code = pw_reader_number(&program->rooms, &num_runs);
+    if (code > 0) code = pw_reader_number(&program->rooms, &region);
+    if (code > 0) code = pw_reader_number(&program->rooms, &offset);
+    if (code <= 0) return code; /* not told */
+    if (num_runs > PW_ROOM_RUNS_MAX)
+        return pw_program_refuse(program, "%llu runs of pages: allowed is %u", (printed)num_runs,
+                                 PW_ROOM_RUNS_MAX);
+    receive->region = region;
+    receive->offset = pw_zigzag(offset);
+    code = place_of(program, region, receive->offset, 0, &receive->base.address);
+    if (code < 0 || !num_runs) return code;
+    room *made = calloc(1, sizeof *made);
+    if (!made) return PW_ERR_NOMEM;
+    receive->base.memory = (uint8_t *)made; /* which the message layer frees */
+    made->num_runs = num_runs;
+    return read_runs(program, made);
+}
+
+int pw_program_make_room(pw_program *program, const pw_numbered *receive)
+{
+    const room *made = (const room *)(const void *)receive->base.memory;
+    uint64_t page = pw_page_of(receive->base.address);
+    int code = PW_OK;
+    for (uint64_t i = 0; made && code >= 0 && i < made->num_runs; page += made->count[i++])
+        code = set_all(program, page, made->count[i], (uint8_t)made->state[i]);
+    return code;
+}
+
+/* ---- what records say */
 
 int pw_perform_pages(pw_program *program, const pw_record *record)
 {

@@ -89,6 +89,8 @@ pw_operation *pw_program_matched(void *context, pw_operation *receive, uint64_t 
         if (!part || pw_operation_acquire(&program->messages, &part->base) < 0) return NULL;
         receive = &part->base;
     }
+    if (receive->is_unsized && pw_program_make_room(program, (pw_numbered *)receive) < 0)
+        return NULL;
     if (receive->is_in_order) pw_operation_append(&program->in_order, receive);
     return receive;
 }
@@ -215,7 +217,8 @@ static int new_receive(pw_program *program, const pw_record *record, pw_numbered
     receive->capacity_bytes = record->bytes;
     receive->is_unsized = (record->flags & PW_RECEIVE_UNSIZED) != 0;
     const bool is_later = receive->is_unsized || record->flags & PW_RECEIVE_MULTI;
-    code = is_later ? PW_OK : pw_operation_acquire(&program->messages, receive);
+    if (receive->is_unsized) code = pw_program_read_room(program, *out);
+    code = is_later || code < 0 ? code : pw_operation_acquire(&program->messages, receive);
     if (code < 0) pw_operation_free(&program->messages, receive);
     return pw_program_of_node(program, code);
 }

@@ -26,7 +26,7 @@ struct pw_program {
     pw_node *node;
     pw_clock *clock;
     pw_messages messages;
-    pw_reader ops, matches, times, keys;
+    pw_reader ops, matches, times, keys, rooms;
     pw_turns turns;
     pw_touches touches;
     bool matches_freely, verifies, is_cut, yields;
@@ -73,6 +73,10 @@ int pw_program_read_bases(pw_program *program, pw_reader *reader);
 /* Of a record's buffer, and of the peer's memory that it names; or PW_ERR_MALFORMED. */
 int pw_program_address(pw_program *program, const pw_record *record, uint64_t *out);
 int pw_program_remote_address(pw_program *program, const pw_record *record, uint64_t *out);
+/* The memory of a receive of the message's length, as the trace has it. */
+int pw_program_read_room(pw_program *program, pw_numbered *receive);
+/* A message has come for it: its pages are as they were. */
+int pw_program_make_room(pw_program *program, const pw_numbered *receive);
 /* The CPU copies something there, which costs no time: the kernel brings the pages. */
 int pw_program_touch(pw_program *program, uint64_t address, uint64_t num_bytes);
 

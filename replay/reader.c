@@ -102,6 +102,7 @@ static const char *name_of(uint32_t kind)
     case PW_PWT_TIMES: return "time";
     case PW_PWT_REGIONS: return "region";
     case PW_PWT_KEYS: return "key";
+    case PW_PWT_ROOMS: return "room";
     default: return "record";
     }
 }

@@ -40,6 +40,7 @@ INDEX = int(lib.PW_PWT_INDEX)
 ALL_RANKS = int(lib.PW_PWT_ALL_RANKS)
 TURNS = int(lib.PW_PWT_TURNS)
 KEYS = int(lib.PW_PWT_KEYS)
+ROOMS = int(lib.PW_PWT_ROOMS)
 KINDS = {
     META: "META",
     OPS: "OPS",
@@ -48,6 +49,7 @@ KINDS = {
     REGIONS: "REGIONS",
     TURNS: "TURNS",
     KEYS: "KEYS",
+    ROOMS: "ROOMS",
 }
 
 _RAW, _ZSTD = int(lib.PW_PWT_CODEC_NONE), int(lib.PW_PWT_CODEC_ZSTD)

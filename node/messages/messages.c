@@ -405,6 +405,9 @@ static int make_room(pw_messages *messages, pw_operation *receive, uint64_t num_
         if (!receive->memory) return PW_ERR_NOMEM;
         receive->address = (uintptr_t)receive->memory;
     }
+    if (is_recorded(messages, receive))
+        pw_recorder_made_room(recorder_of(messages), receive,
+                              (pw_span){receive->address, num_bytes});
     receive->capacity_bytes = num_bytes;
     return pw_operation_acquire(messages, receive);
 }

@@ -71,6 +71,7 @@ struct pw_operation {
     pw_operation *next_given_up; /* the host's */
     uint32_t recorded; /* its number in the recording, from 1 on; 0: none, or the CPU knows of it */
     uint32_t match;    /* the same, of a receive from any source that is not matched */
+    uint32_t room;     /* the same, of one that is_unsized and has no memory yet */
 };
 /* cdef end */
 

@@ -41,6 +41,11 @@
     8 /* key of each REGISTER, and of each PUT and GET whose key is new: as the run had them;  \
        * equal runs may differ here, too. Without one: that of the memory registered last that \
        * holds what is wanted */
+#define PW_PWT_ROOMS                                                                         \
+    9 /* of each UNSIZED RECEIVE and TAKE, in their order, its memory when the message came: \
+       * number of runs of pages, region, +-offset, then count and state of each run. 0, 0, 0: no           \
+       * message came. No runs: it rode in its envelope. Without it: at offset 0 of region 0 */
+#define PW_ROOM_RUNS_MAX 16 /* the last one is for the rest */
 #define PW_KEY_NONE 0
 #define PW_KEY_NEW 1
 #define PW_KEY_KNOWN 2   /* plus how many keys were new since this one */
@@ -149,7 +154,7 @@ typedef struct {
 
 /* What a rank has not written yet stands in FILE.RANK.tail, which it maps, so that a kill loses
  * nothing: an open chunk for each stream. The file goes when the rank ends well. */
-#define PW_PWT_OPEN_CHUNKS 6
+#define PW_PWT_OPEN_CHUNKS 7
 typedef struct {
     uint16_t kind, reserved;
     uint32_t rank, sequence;

@@ -235,7 +235,8 @@ static int map_tail(pw_recorder *recorder, const char *path)
     recorder->times = open_chunk(recorder, 2, PW_PWT_TIMES);
     recorder->turns = open_chunk(recorder, 3, PW_PWT_TURNS);
     recorder->keys = open_chunk(recorder, 4, PW_PWT_KEYS);
-    recorder->ops = open_chunk(recorder, 5, PW_PWT_OPS);
+    recorder->rooms = open_chunk(recorder, 5, PW_PWT_ROOMS);
+    recorder->ops = open_chunk(recorder, 6, PW_PWT_OPS);
     return PW_OK;
 }
 
@@ -251,6 +252,7 @@ static void destroy(pw_recorder *recorder)
     free(recorder->sources);
     free(recorder->tail_path);
     free(recorder->matched);
+    free(recorder->room);
     free(recorder->over);
     free(recorder);
     errno = saved;
@@ -281,6 +283,7 @@ static void put_end(pw_recorder *recorder, int64_t now_ns)
     pw_record_certain(recorder, PW_OP_END);
     put_time(recorder, now_ns);
     pw_record_write_matches(recorder);
+    pw_record_write_rooms(recorder, true);
 }
 
 static void write_footer(pw_recorder *recorder)

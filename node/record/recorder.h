@@ -55,6 +55,8 @@ void pw_recorder_posted(pw_recorder *recorder, pw_operation *receive);
 /* A receive takes the message of this peer and source. */
 void pw_recorder_matched(pw_recorder *recorder, pw_operation *receive, uint32_t peer,
                          uint32_t source);
+/* Memory was made for a receive of the message's length, before the strategy has it. */
+void pw_recorder_made_room(pw_recorder *recorder, pw_operation *receive, pw_span span);
 /* The NI or the CPU has written these bytes, whose pages are there now. */
 void pw_recorder_landed(pw_recorder *recorder, pw_span span);
 /* Send or receive: over at its complete_ns. */

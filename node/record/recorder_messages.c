@@ -63,6 +63,7 @@ void pw_recorder_posted(pw_recorder *recorder, pw_operation *receive)
     pw_record_number(recorder, receive);
     receive->match = 0;
     if (is_any && !receive->is_multi && keep_match(recorder, receive) < 0) recorder->error = ENOMEM;
+    if (receive->is_unsized) pw_record_keep_room(recorder, receive);
 }
 
 void pw_record_write_matches(pw_recorder *recorder)
@@ -103,6 +104,7 @@ void pw_recorder_cancelled(pw_recorder *recorder, pw_operation *receive)
 {
     if (!receive->recorded) return;
     know_match(recorder, receive, 0, 0);
+    pw_record_no_room(recorder, receive);
     put_operation(recorder, pw_record_certain(recorder, PW_OP_CANCEL), receive->recorded - 1);
 }
 
@@ -126,6 +128,7 @@ void pw_recorder_took(pw_recorder *recorder, const pw_operation *arrived, pw_ope
     pw_record_put_address(recorder, out, (pw_span){receive->address, receive->capacity_bytes});
     pw_record_put(out, receive->is_unsized ? PW_RECEIVE_UNSIZED : 0);
     pw_record_number(recorder, receive);
+    if (receive->is_unsized) pw_record_keep_room(recorder, receive);
 }
 
 /* ---- completions */

@@ -14,8 +14,8 @@ static bool is_of(const pw_record_region *region, uint32_t node, uint64_t addres
     return region->node == node && address - region->base + REGION_REACH < 2 * REGION_REACH;
 }
 
-/* The region that an address of a node's memory is of; made when it is far from all. */
-static uint32_t region_of(pw_recorder *recorder, uint32_t node, uint64_t address)
+/* Made when the address is far from all. */
+uint32_t pw_record_region_of(pw_recorder *recorder, uint32_t node, uint64_t address)
 {
     const pw_record_region *known = recorder->known;
     if (recorder->num_regions && is_of(&known[recorder->last_region], node, address))
@@ -40,16 +40,17 @@ static uint32_t region_of(pw_recorder *recorder, uint32_t node, uint64_t address
     return place;
 }
 
-static int64_t offset_in(const pw_recorder *recorder, uint32_t region, uint64_t address)
+int64_t pw_record_offset_in(const pw_recorder *recorder, uint32_t region, uint64_t address)
 {
     return (int64_t)(address - (recorder->num_regions ? recorder->known[region].base : 0));
 }
 
 void pw_record_put_place(pw_recorder *recorder, pw_pwt_open_chunk *out, uint32_t node, pw_span span)
 {
-    const uint32_t region = span.num_bytes ? region_of(recorder, node, span.address) : 0;
+    const uint32_t region = span.num_bytes ? pw_record_region_of(recorder, node, span.address) : 0;
     pw_record_put(out, region);
-    pw_record_put_signed(out, span.num_bytes ? offset_in(recorder, region, span.address) : 0);
+    pw_record_put_signed(out,
+                         span.num_bytes ? pw_record_offset_in(recorder, region, span.address) : 0);
 }
 
 void pw_record_put_address(pw_recorder *recorder, pw_pwt_open_chunk *out, pw_span span)
@@ -61,9 +62,9 @@ static void put_pages(pw_recorder *recorder, pw_pwt_open_chunk *out, uint64_t fi
                       uint64_t num_pages)
 {
     const uint64_t address = first_page << PW_PAGE_SHIFT;
-    const uint32_t region = region_of(recorder, recorder->rank, address);
+    const uint32_t region = pw_record_region_of(recorder, recorder->rank, address);
     pw_record_put(out, region);
-    pw_record_put_signed(out, offset_in(recorder, region, address) / PW_PAGE_BYTES);
+    pw_record_put_signed(out, pw_record_offset_in(recorder, region, address) / PW_PAGE_BYTES);
     pw_record_put(out, num_pages);
 }
 

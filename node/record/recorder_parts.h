@@ -12,6 +12,15 @@ typedef struct {
     uint32_t peer, source; /* peer + 1 */
 } pw_record_match;
 
+/* Where a receive of the message's length has landed: numbers, as ROOMS has them. */
+typedef struct {
+    bool is_known;
+    uint32_t num_runs, region;
+    int64_t offset;
+    uint64_t count[PW_ROOM_RUNS_MAX];
+    uint8_t state[PW_ROOM_RUNS_MAX];
+} pw_record_room;
+
 /* An operation that is over, and of which the CPU has not learned. */
 typedef struct {
     int64_t complete_ns;
@@ -37,8 +46,8 @@ struct pw_recorder {
     pw_memory *memory;
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
-    pw_pwt_open_chunk *tail, *ops, *matches, *times, *regions, *turns,
-        *keys; /* the tail file, mapped, and its parts */
+    pw_pwt_open_chunk *tail, *ops, *matches, *times, *regions, *turns, *keys,
+        *rooms; /* the tail file, mapped, and its parts */
     char *tail_path;
     pw_record_region *known;
     uint32_t num_regions, regions_capacity, last_region;
@@ -53,6 +62,8 @@ struct pw_recorder {
     uint32_t num_names, name[PW_CALLS_MAX]; /* index + 1 of a call's name, 0: none yet */
     pw_record_match *matched;               /* from num_matches_written on */
     uint32_t num_matched, matched_capacity, num_matches_written;
+    pw_record_room *room; /* from num_rooms_written on */
+    uint32_t num_rooms, rooms_capacity, num_rooms_written;
     pw_record_finished *over;
     uint32_t num_over, over_capacity;
     pw_believed_pages pages;
@@ -94,6 +105,9 @@ void pw_record_lose(pw_recorder *recorder, const char *what);
 /* Of memory of a node; what is without bytes is nowhere. */
 void pw_record_put_place(pw_recorder *recorder, pw_pwt_open_chunk *out, uint32_t node,
                          pw_span span);
+/* The region that an address of a node's memory is of, and its offset there. */
+uint32_t pw_record_region_of(pw_recorder *recorder, uint32_t node, uint64_t address);
+int64_t pw_record_offset_in(const pw_recorder *recorder, uint32_t region, uint64_t address);
 /* Of a buffer. */
 void pw_record_put_address(pw_recorder *recorder, pw_pwt_open_chunk *out, pw_span span);
 /* Tell how the program has left the pages of what has bytes, as far as that is news. */
@@ -107,6 +121,15 @@ void pw_record_tell_touched(pw_recorder *recorder);
 void pw_record_number(pw_recorder *recorder, pw_operation *operation);
 /* Those that are known. */
 void pw_record_write_matches(pw_recorder *recorder);
+
+/* ---- recorder_rooms.c */
+
+/* A receive of the message's length is posted. */
+void pw_record_keep_room(pw_recorder *recorder, pw_operation *receive);
+/* It will not get any. */
+void pw_record_no_room(pw_recorder *recorder, pw_operation *receive);
+/* Those that are known; is_end: the others, too. */
+void pw_record_write_rooms(pw_recorder *recorder, bool is_end);
 
 /* ---- recorder_one_sided.c */
 

@@ -6,7 +6,7 @@
 #include "tests/fuzz/input.h"
 
 #define RANKS 2
-#define KINDS (PW_PWT_KEYS + 1)
+#define KINDS (PW_PWT_ROOMS + 1)
 #define STEPS_MAX 1000000
 
 typedef struct {

@@ -12,6 +12,7 @@ from pagewire.replay.trace import Writer
 OPS, MATCHES = int(lib.PW_PWT_OPS), int(lib.PW_PWT_MATCHES)
 TIMES, REGIONS = int(lib.PW_PWT_TIMES), int(lib.PW_PWT_REGIONS)
 TURNS, KEYS = int(lib.PW_PWT_TURNS), int(lib.PW_PWT_KEYS)
+ROOMS = int(lib.PW_PWT_ROOMS)
 BLOCK_BYTES = 16384
 ABSENT, PRESENT = int(lib.PW_PAGE_ABSENT), int(lib.PW_PAGE_PRESENT)
 CONTEXT = 7
