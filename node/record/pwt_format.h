@@ -41,9 +41,9 @@
     8 /* key of each REGISTER, and of each PUT and GET whose key is new: as the run had them;  \
        * equal runs may differ here, too. Without one: that of the memory registered last that \
        * holds what is wanted */
-#define PW_PWT_ROOMS                                                                         \
-    9 /* of each UNSIZED RECEIVE and TAKE, in their order, its memory when the message came: \
-       * number of runs of pages, region, +-offset, then count and state of each run. 0, 0, 0: no           \
+#define PW_PWT_ROOMS                                                                              \
+    9 /* of each UNSIZED RECEIVE and TAKE, in their order, its memory when the message came:      \
+       * number of runs of pages, region, +-offset, then count and state of each run. 0, 0, 0: no \
        * message came. No runs: it rode in its envelope. Without it: at offset 0 of region 0 */
 #define PW_ROOM_RUNS_MAX 16 /* the last one is for the rest */
 #define PW_KEY_NONE 0
