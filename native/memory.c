@@ -1,6 +1,7 @@
 /* What the host backend needs of the kernel, tried on a page of its own. */
 #include "native/memory.h"
 #include "native/memory_backend.h"
+#include "native/memory_events.h"
 #include <sys/mman.h>
 #include <unistd.h>
 #include <errno.h>
@@ -37,9 +38,22 @@ const char *pw_memory_host_lacks(void)
     return found;
 }
 
+/* What has changed since is not known any more. */
+static void heed_events(pw_memory *memory)
+{
+    while (memory->events_seen != pw_memory_events_count()) {
+        uint64_t first_page, end_page;
+        pw_memory_events_read(&memory->events_seen, &first_page, &end_page);
+        pw_present_forget(&memory->present, first_page, end_page);
+        pw_mappings_forget(&memory->mappings);
+    }
+}
+
 static const pw_mapping *find_kept(pw_memory *memory, uint64_t page)
 {
     pw_mappings *mappings = &memory->mappings;
+    if (memory->has_events) heed_events(memory);
+    if (memory->has_events && pw_memory_events_tell_protection()) mappings->entry = memory->entry;
     if (mappings->entry != memory->entry || mappings->generation != memory->generation) {
         mappings->entry = memory->entry;
         mappings->generation = memory->generation;
@@ -59,13 +73,8 @@ static void keep(pw_memory *memory, const pw_mapping *mapping)
     if (mappings->num_kept < PW_MAPPINGS_KEPT) mappings->num_kept++;
 }
 
-int pw_mappings_find(pw_memory *memory, uint64_t page, pw_mapping *out)
+static int ask_mapping(const pw_memory *memory, uint64_t page, pw_mapping *out)
 {
-    const pw_mapping *kept = find_kept(memory, page);
-    if (kept) {
-        *out = *kept;
-        return PW_OK;
-    }
     struct procmap_question question = {
         .size = sizeof question, .flags = COVERING_OR_NEXT, .address = page << PW_PAGE_SHIFT};
     if (ioctl(memory->maps, PROCMAP_QUESTION, &question) != 0)
@@ -74,8 +83,36 @@ int pw_mappings_find(pw_memory *memory, uint64_t page, pw_mapping *out)
                         .end_page = question.vma_end >> PW_PAGE_SHIFT,
                         .flags = question.vma_flags,
                         .is_file = question.inode != 0};
-    keep(memory, out);
     return PW_OK;
+}
+
+static int were_wrong(pw_memory *memory, uint64_t page)
+{
+    if (!memory->were_wrong) memory->wrong_page = page;
+    memory->were_wrong = true;
+    return PW_ERR_RESIDENCY;
+}
+
+bool pw_memory_events_were_wrong(const pw_memory *memory, uint64_t *page)
+{
+    *page = memory->wrong_page;
+    return memory->were_wrong;
+}
+
+int pw_mappings_find(pw_memory *memory, uint64_t page, pw_mapping *out)
+{
+    const pw_mapping *kept = find_kept(memory, page);
+    if (kept) {
+        pw_mapping now;
+        *out = *kept;
+        if (!memory->is_checked) return PW_OK;
+        const int code = ask_mapping(memory, page, &now);
+        return code || now.first_page > page || now.flags != out->flags ? were_wrong(memory, page)
+                                                                        : PW_OK;
+    }
+    const int code = ask_mapping(memory, page, out);
+    if (code == PW_OK) keep(memory, out);
+    return code;
 }
 
 /* Page residency: checks ranges and hands them to the backend. See memory.h. */
@@ -93,6 +130,7 @@ void pw_memory_destroy(pw_memory *memory)
 {
     if (!memory) return;
     pw_resident_clear(&memory->resident);
+    pw_present_finish(&memory->present);
     if (memory->maps >= 0) close(memory->maps);
     memory->ops->destroy(memory);
 }
@@ -128,24 +166,81 @@ int pw_memory_look(pw_memory *memory, uint64_t first_page, uint64_t num_pages, u
     return code < 0 ? code : memory->ops->check_access(memory, first_page, num_pages, true, state);
 }
 
-static int walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
+const char *pw_memory_use_events(pw_memory *memory, bool is_checked)
+{
+    if (memory->is_model) return "the memory is a model's";
+    if (!pw_memory_checks_access(memory) || memory->pagemap < 0)
+        return "the kernel does not tell of mappings (Linux 6.11) or of pages (/proc/self/pagemap)";
+    const char *refused = pw_memory_events_begin();
+    if (!refused && pw_present_init(&memory->present)) refused = "there is no memory for its table";
+    if (refused) return refused;
+    memory->events_seen = pw_memory_events_count();
+    pw_mappings_forget(&memory->mappings);
+    memory->has_events = true;
+    memory->is_checked = is_checked;
+    return NULL;
+}
+
+static int ask(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+               uint8_t *state)
+{
+    if (for_write && memory->ops->walk_for_write)
+        return memory->ops->walk_for_write(memory, first_page, num_pages, state);
+    const int code = memory->ops->probe(memory, first_page, num_pages, state);
+    if (code < 0) return code;
+    return memory->ops->check_access(memory, first_page, num_pages, for_write, state);
+}
+
+/* 1: all pages are there, as nothing has changed; 0: not known. PW_ERR_RESIDENCY: it was wrong. */
+static int is_as_seen(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                      uint8_t *state)
+{
+    if (!memory->has_events) return 0;
+    heed_events(memory);
+    if (!pw_present_has(&memory->present, for_write, first_page, num_pages)) return 0;
+    memset(state, PW_PAGE_PRESENT, num_pages);
+    if (!memory->is_checked) return 1;
+    const int code = ask(memory, first_page, num_pages, for_write, state);
+    for (uint64_t i = 0; code == PW_OK && i < num_pages; i++)
+        if (state[i] != PW_PAGE_PRESENT) return were_wrong(memory, first_page + i);
+    return code < 0 ? code : 1;
+}
+
+/* Pages of private anonymous mappings, for which the events tell all. */
+static void note_seen(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
+                      const uint8_t *state)
+{
+    const uint64_t end_page = first_page + num_pages;
+    pw_mapping mapping;
+    if (!memory->has_events || pw_memory_events_are_vain()) return;
+    for (uint64_t page = first_page; page < end_page; page = mapping.end_page) {
+        if (pw_mappings_find(memory, page, &mapping) < 0 || mapping.first_page >= end_page) return;
+        const uint64_t begin = mapping.first_page > page ? mapping.first_page : page;
+        const uint64_t end = mapping.end_page < end_page ? mapping.end_page : end_page;
+        if (!mapping.is_file && !(mapping.flags & VMA_SHARED))
+            pw_present_note(&memory->present, for_write, begin, end - begin,
+                            state + (begin - first_page));
+    }
+}
+
+static int walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                 uint8_t *state)
 {
-    if (for_write && num_pages > 0 && memory->ops->walk_for_write &&
-        is_range(first_page, num_pages)) {
-        memory->counters.probes++;
-        memory->counters.probed_pages += num_pages;
-        return memory->ops->walk_for_write(memory, first_page, num_pages, state);
-    }
-    int code = pw_memory_probe(memory, first_page, num_pages, state);
-    if (code < 0 || num_pages == 0) return code;
-    return memory->ops->check_access(memory, first_page, num_pages, for_write != 0, state);
+    if (!is_range(first_page, num_pages)) return PW_ERR_INVALID;
+    memory->counters.probes++;
+    memory->counters.probed_pages += num_pages;
+    if (num_pages == 0) return PW_OK;
+    int code = is_as_seen(memory, first_page, num_pages, for_write, state);
+    if (code) return code < 0 ? code : PW_OK;
+    code = ask(memory, first_page, num_pages, for_write, state);
+    if (code == PW_OK) note_seen(memory, first_page, num_pages, for_write, state);
+    return code;
 }
 
 int pw_memory_walk(pw_memory *memory, uint64_t first_page, uint64_t num_pages, int for_write,
                    uint8_t *state)
 {
-    int code = walk(memory, first_page, num_pages, for_write, state);
+    int code = walk(memory, first_page, num_pages, for_write != 0, state);
     if (code == PW_OK) pw_resident_note(&memory->resident, first_page, num_pages, state);
     return code;
 }
@@ -162,6 +257,7 @@ uint32_t pw_memory_sources(const pw_memory *memory)
     if (memory->is_model) return 0;
     return PW_SOURCE_MINCORE | (memory->pagemap >= 0 ? PW_SOURCE_PAGEMAP : 0) |
            (memory->maps >= 0 ? PW_SOURCE_PROCMAP : 0) |
+           (memory->has_events ? PW_SOURCE_EVENTS : 0) |
            (pw_memory_scans(memory) ? PW_SOURCE_SCAN : 0);
 }
 
@@ -217,6 +313,7 @@ const pw_pinned *pw_memory_resident(const pw_memory *memory) { return &memory->r
 void pw_memory_unmapped(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {
     pw_resident_range_gone(&memory->resident, first_page, num_pages);
+    if (memory->has_events) pw_present_forget(&memory->present, first_page, first_page + num_pages);
 }
 
 void pw_memory_changed(pw_memory *memory) { memory->generation++; }

@@ -37,8 +37,13 @@ typedef struct pw_memory pw_memory;
                              */
 #define PW_SOURCE_PROCMAP 4 /* PROCMAP_QUERY: what a mapping allows */
 #define PW_SOURCE_SCAN 8    /* PAGEMAP_SCAN: huge pages */
+#define PW_SOURCE_EVENTS 16 /* what was seen stays so until an event: pw_memory_use_events */
 
 #define PW_HUGE_PAGES 512 /* pages of a huge page (2 MB) */
+
+/* Whom residency.source asks. */
+#define PW_RESIDENCY_KERNEL 0
+#define PW_RESIDENCY_EVENTS 1
 
 #define PW_MEMORY_HOST 0
 #define PW_MEMORY_MODEL 1
@@ -70,6 +75,14 @@ void pw_memory_destroy(pw_memory *memory);
  * 4 KB, mincore, MADV_POPULATE_* (Linux 5.14), any of which a container may refuse. NULL: nothing.
  * Tries the calls. */
 const char *pw_memory_host_lacks(void);
+/* From now on a page of private anonymous memory that a walk has found present counts as present,
+ * without a question, until the process unmaps or advises it or forks, and a mapping counts as it
+ * was found until one changes; native/memory_events.h tells. NULL, or why it cannot be and the
+ * kernel is asked each time, a sentence. is_checked: the kernel is asked beside, PW_ERR_RESIDENCY
+ * where it says otherwise. Host only; another memory of the process may listen, too. */
+const char *pw_memory_use_events(pw_memory *memory, bool is_checked);
+/* Has the kernel said otherwise, and of which page first? */
+bool pw_memory_events_were_wrong(const pw_memory *memory, uint64_t *page);
 /* What a walk for a write would find, without being one: nothing is counted or noted. num_pages: at
  * least one. PW_ERR_HOST, PW_ERR_INVALID. */
 int pw_memory_look(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);

@@ -2,6 +2,7 @@
 #ifndef PW_NATIVE_MEMORY_BACKEND_H
 #define PW_NATIVE_MEMORY_BACKEND_H
 #include "native/memory.h"
+#include "native/present_pages.h"
 #include "native/resident.h"
 #include <stdint.h>
 #include <sys/ioctl.h>
@@ -104,6 +105,11 @@ struct pw_memory {
     pw_known_pages small_regions; /* host: whole 2 MB whose pages have entries of their own: a page
                                      that comes in there comes alone */
     bool saw_swapped;             /* host: the walk may have met a page that is swapped out */
+    bool has_events, is_checked;  /* see pw_memory_use_events */
+    bool were_wrong;              /* about wrong_page */
+    uint64_t wrong_page;
+    uint64_t events_seen;
+    pw_present_pages present; /* with events */
     pw_mappings mappings;
     pw_resident resident;
 };

@@ -96,6 +96,8 @@ typedef struct {
     int64_t library_core;       /* PW_LIBRARY_CORE_* */
     int64_t ideal;              /* mapped pages never fault */
     int64_t memory_backend;     /* PW_MEMORY_* */
+    int64_t residency_source;   /* PW_RESIDENCY_* */
+    int64_t residency_check;
     int64_t model_seed;
     int64_t model_fault_millionths;
     int64_t model_frame_limit_pages;

@@ -31,6 +31,10 @@ static const status statuses[] = {
            "firmware.read_mailbox to separate, or raise firmware.read_buffer_requests"),
     STATUS(PW_ERR_FRAMES, "pages of a transfer take each other's frames for ever; raise "
                           "memory_backend.frame_limit_pages"),
+    STATUS(
+        PW_ERR_RESIDENCY,
+        "residency.check: the kernel has taken a page, or changed a mapping, and no event told of "
+        "it: the program makes system calls of its own; take residency.source = kernel"),
 };
 _Static_assert(PW_TRANSFER_MAX_BYTES == 4294967296, "the text of PW_ERR_INVALID");
 

@@ -42,6 +42,7 @@ typedef int64_t pw_time;
     (-10) /* a read request keeps the acknowledgements behind it from being read */
 #define PW_ERR_FRAMES \
     (-11) /* the model's frames do not hold what a transfer needs at once: pages go in and out */
+#define PW_ERR_RESIDENCY (-12) /* residency.check: pages are not as the events told */
 /* cdef end */
 
 #define PW_NEVER INT64_MAX

@@ -35,7 +35,11 @@ static int create_memory(pw_node *node, const pw_settings *settings)
         options.fault_millionths = ALWAYS_MILLIONTHS;
         backend = PW_MEMORY_MODEL;
     }
-    return pw_memory_create(backend, &options, &node->memory);
+    const int code = pw_memory_create(backend, &options, &node->memory);
+    if (code == PW_OK && backend == PW_MEMORY_HOST &&
+        settings->residency_source == PW_RESIDENCY_EVENTS)
+        pw_memory_use_events(node->memory, settings->residency_check); /* the report says whether */
+    return code;
 }
 
 static int create_engine(pw_node *node, const pw_node *like, const char **reason)

@@ -250,8 +250,13 @@ static int dispatch(pw_node *node, const pw_host_event *event)
 static int step(pw_node *node, int64_t horizon_ns)
 {
     pw_host_event events[EVENTS_AT_ONCE];
+    uint64_t page;
     int count = pw_ni_run(node->ni, horizon_ns, events, EVENTS_AT_ONCE), code = PW_OK;
     if (count < 0) return pw_node_fail(node, count, "run of the engine");
+    if (pw_memory_events_were_wrong(node->memory, &page))
+        return pw_node_fail(node, PW_ERR_RESIDENCY,
+                            "page at address %#llx: it is not as residency.source = events had it",
+                            (printed)(page << PW_PAGE_SHIFT));
     for (int i = 0; i < count; i++) code = first_error(code, dispatch(node, &events[i]));
     return code < 0 ? code : count;
 }

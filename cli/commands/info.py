@@ -18,7 +18,7 @@ from pagewire.cli.checks.selftest.host_checks import ask_memory
 from pagewire.cli.checks.selftest.versions import version_of
 from pagewire.cli.kit.output import console_of
 from pagewire.cli.launch import fabric, mpi_choice
-from pagewire.native import lib
+from pagewire.native import ffi, lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
 from pagewire.run.settings import config, platform
@@ -211,10 +211,24 @@ def host_facts() -> dict[str, str]:
         "MADV_POPULATE_WRITE": _yes(can_populate(_MADV_POPULATE_WRITE)),
         "permissions of resident pages": _yes(bool(access_checks() & _CHECKS_PERMISSION)),
         "write-protected pages": _yes(bool(access_checks() & _CHECKS_WRITE_PROTECTION)),
+        "residency.source = events": _events(),
         f"compute below {lib.PW_CLOCK_SHORT_NS // 1000} us": _short_compute(),
         "mlock limit": "none" if soft == resource.RLIM_INFINITY else f"{soft} bytes",
         "transparent huge pages": _huge_pages(),
     }
+
+
+def _events() -> str:
+    """Whether page states can go by events here: native/memory_events.h."""
+    said: list[str] = []
+
+    def ask(memory: Any) -> int:
+        refused = lib.pw_memory_use_events(memory, False)
+        said.append(f"as kernel: {ffi.string(refused).decode()}" if refused else "can be had")
+        return 0
+
+    ask_memory(ask)
+    return said[0] if said else "as kernel: there is no host backend"
 
 
 def _short_compute() -> str:

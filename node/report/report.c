@@ -268,7 +268,8 @@ static void put_times(json *out, const pw_report_input *input)
 
 static void put_page_sources(json *out, uint32_t sources)
 {
-    static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN"};
+    static const char *const names[] = {"mincore", "pagemap", "PROCMAP_QUERY", "PAGEMAP_SCAN",
+                                        "events"};
     const char *separator = "";
     put_format(out, ", \"page_sources\": [");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

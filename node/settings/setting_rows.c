@@ -209,6 +209,17 @@ static const pw_setting_row rows[] = {
      "huge page, their translations gone",
      FRACTION(model_collapse_millionths)},
 
+    /* [residency] */
+    {"residency.source", "kernel",
+     "who tells whether a page of the host is there. kernel: it is asked for each access; events: "
+     "a "
+     "page that was there stays so until the process unmaps it or forks, as libucm tells (kernel "
+     "where that cannot be)",
+     CHOICE(residency_source, {"kernel", PW_RESIDENCY_KERNEL}, {"events", PW_RESIDENCY_EVENTS})},
+    {"residency.check", "false",
+     "events: ask the kernel beside, and end the run where it says otherwise",
+     FLAG(residency_check)},
+
     /* [smmu] */
     {"smmu.num_context_banks", "16",
      "context banks, one for each process; without one: NACK 3 (the R5's scratchpad serves 16)",

@@ -36,6 +36,7 @@ from pagewire.run.settings.sections import (
     MiniConfig,
     NetworkInterfaceConfig,
     OdpConfig,
+    ResidencyConfig,
     RunConfig,
     SmmuConfig,
     StrategyConfig,
@@ -106,6 +107,7 @@ class Config:
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
     strategy: StrategyConfig = dataclasses.field(default_factory=StrategyConfig)
     memory_backend: MemoryBackendConfig = dataclasses.field(default_factory=MemoryBackendConfig)
+    residency: ResidencyConfig = dataclasses.field(default_factory=ResidencyConfig)
     smmu: SmmuConfig = dataclasses.field(default_factory=SmmuConfig)
     mini: MiniConfig = dataclasses.field(default_factory=MiniConfig)
     odp: OdpConfig = dataclasses.field(default_factory=OdpConfig)

@@ -23,6 +23,11 @@ class MemoryBackendConfig(Section):
     """Where page residency comes from: the operating system, or a seeded software page table."""
 
 
+@section("residency")
+class ResidencyConfig(Section):
+    """Who tells whether a page of the host's memory is there; docs/machine.md."""
+
+
 @section("smmu")
 class SmmuConfig(Section):
     """Context banks, TLB geometry, fault mode [PART 4.3; PSI 3.2.1, App. A]; docs/machine.md."""

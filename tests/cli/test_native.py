@@ -1,6 +1,7 @@
 """Commands behind `--`: what is refused before a run, how a rank's end is told, which runs are not
 the NI's, and the variables for an mpiexec of one's own."""
 
+import ast
 import json
 import os
 import pathlib
@@ -243,6 +244,13 @@ def test_info_tells_whether_the_provider_is_there(tmp_path, monkeypatch):
     assert there.startswith("not yet: " if fabric.missing() else f"yes ({fabric.folder()}")
     monkeypatch.setattr(fabric, "folder", lambda: tmp_path)
     assert "apt-get install libfabric-dev" in info.host_facts()["libfabric provider"]
+
+
+def test_info_tells_whether_page_states_can_go_by_events():
+    facts = "from pagewire.cli.commands import info; print(info.host_facts())"
+    done = subprocess.run([sys.executable, "-c", facts], capture_output=True, text=True, check=True)
+    said = ast.literal_eval(done.stdout)["residency.source = events"]
+    assert said == "can be had" or said.startswith("as kernel: ")
 
 
 def test_info_tells_which_clock_short_compute_goes_by():

@@ -1,11 +1,12 @@
 """Whole runs through the command line: the app on the emulated NI beside plain mpi4py."""
 
 import functools
+import platform
 
 import pytest
 from app_runs import assert_same_bits, load, run_to_state
 from cli_runs import command, ran, reported
-from native_programs import on_bad_networks
+from native_programs import needs_provider, on_bad_networks
 
 SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
 
@@ -104,6 +105,33 @@ def test_static_table_that_is_too_small_ends_the_run_with_a_sentence():
                    "--set", "mini.static_pages=1", "--quiet", "lammps", *SMALL)  # fmt: skip
     assert done.returncode != 0
     assert "PW_ERR_" in done.stderr
+
+
+RAW = """
+import ctypes
+import numpy as np
+from mpi4py import MPI
+world, data = MPI.COMM_WORLD, np.ones(1 << 20, np.uint8)
+for turn in range(3):
+    world.Send(data, 1) if world.rank == 0 else world.Recv(data, 0)
+    if turn == 1:
+        page = ctypes.c_void_p(data.ctypes.data + 8191 & ~4095)
+        assert ctypes.CDLL(None).syscall({number}, page, 65536, 4) == 0
+"""
+MADVISE = 28 if platform.machine() == "x86_64" else 233
+
+
+@pytest.mark.parametrize("transport", ["facade", pytest.param("fabric", marks=needs_provider)])
+def test_page_lost_without_an_event_ends_a_checked_run_with_a_sentence(transport, tmp_path):
+    program = tmp_path / "raw.py"
+    program.write_text(RAW.format(number=MADVISE))
+    words = ["launch", "-n", "2", "--transport", transport, "--set", "residency.source=events"]
+    _, whole = reported(tmp_path, 2, "--transport", transport, *words[5:], str(program))
+    if "events" not in whole["totals"]["page_sources"]:
+        pytest.skip("no events here")
+    done = command(*words, "--set", "residency.check=true", str(program))
+    assert done.returncode != 0
+    assert "it is not as residency.source = events had it" in done.stderr
 
 
 def test_sixteen_ranks_on_few_cores_finish():

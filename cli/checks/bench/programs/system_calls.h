@@ -13,6 +13,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#if __GLIBC_PREREQ(2, 35)
+#include <sys/rseq.h>
+#endif
+
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #define PR_SYS_DISPATCH_OFF 0
@@ -24,7 +28,20 @@ static struct {
     uint64_t num_calls;
     uintptr_t back_from_handler; /* libc's code with the call that ends a handler: it passes */
     struct sigaction before;
+    uint64_t mark; /* see below */
 } counted_calls;
+
+/* A signal clears the mark by which the emulator knows that the thread has not left its core
+ * (native/on_core.h), and it would ask for the CPU time then. So a handler puts the mark back. */
+static inline volatile uint64_t *mark_of_thread(void)
+{
+    static uint64_t none;
+#if __GLIBC_PREREQ(2, 35)
+    char *own = (char *)__builtin_thread_pointer() + __rseq_offset;
+    if (__rseq_size) return (volatile uint64_t *)&((struct rseq *)(void *)own)->rseq_cs;
+#endif
+    return &none;
+}
 
 static void count_system_call(int number, siginfo_t *info, void *context)
 {
@@ -42,6 +59,7 @@ static void count_system_call(int number, siginfo_t *info, void *context)
                                 with[REG_R10], with[REG_R8], with[REG_R9]);
     with[REG_RAX] = result == -1 ? -errno : result;
     errno = saved;
+    *mark_of_thread() = counted_calls.mark;
     counted_calls.is_caught = 1;
 }
 
@@ -52,6 +70,7 @@ static inline int begin_counting_system_calls(void)
     struct sigaction action = {.sa_sigaction = count_system_call, .sa_flags = SA_SIGINFO};
     if (sigaction(SIGSYS, &action, &counted_calls.before)) return -1;
     counted_calls.num_calls = 0;
+    counted_calls.mark = *mark_of_thread();
     if (!raise(SIGSYS) &&
         !prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, counted_calls.back_from_handler,
                RESTORER_BYTES, &counted_calls.is_caught)) {
