@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pagewire.native.settings import ConfigError
 from pagewire.replay import program
-from pagewire.replay.formats import goal, pmpi, ti
+from pagewire.replay.formats import goal, otf2_archive, pmpi, ti
 from pagewire.replay.formats.goal_order import graph_of, write_sequence
 from pagewire.replay.formats.plain import Operation, PlainRank, Survey, Tags
 from pagewire.replay.formats.problems import Problems
@@ -24,7 +24,9 @@ _BUFFERS = "allowed is fresh, reuse, pool:K with K buffers, or for PMPI recorded
 
 
 def format_of(path: str) -> str:
-    """Of a file, by what is in it: pwt, goal, goal-binary, pmpi or ti."""
+    """Of a file, by what is in it: pwt, goal, goal-binary, pmpi or ti; otf2 by its name."""
+    if path.endswith(otf2_archive.SUFFIX):
+        return "otf2"
     try:
         with open(path, "rb") as file:
             begin = file.read(65536)
@@ -42,7 +44,9 @@ def format_of(path: str) -> str:
         return "pmpi"
     if lines and (re.match(r"\d+\s+\w", lines[0]) or len(lines[0].split()) == 1):
         return "ti"
-    raise ConfigError(f"'{path}' is in no format that can be read: pwt, GOAL, SimGrid TI or PMPI")
+    raise ConfigError(
+        f"'{path}' is in no format that can be read: pwt, GOAL, SimGrid TI, PMPI or OTF2 (.otf2)"
+    )
 
 
 def buffers_of(text: str) -> Callable[[], Buffers]:
@@ -97,6 +101,7 @@ class Conversion:
             "goal-binary": self._goal,
             "ti": self._ti,
             "pmpi": self._pmpi,
+            "otf2": self._otf2,
         }
         imports[found](source, out)
 
@@ -147,6 +152,20 @@ class Conversion:
                     writer.add(rank, REGIONS, number(region) + number(base), 1)
                 writer.end_rank(rank)
             self.problems.refuse(skips=self._skips)
+
+    def _otf2(self, source: str, out: str) -> None:
+        with otf2_archive.Archive(source) as archive:
+            num_ranks = len(archive.locations)
+            with self._open(out, num_ranks, "OTF2", self._buffers or "reuse") as writer:
+                ranks = [
+                    otf2_archive.Importer(self._program(writer, rank), self.problems, archive)
+                    for rank in range(num_ranks)
+                ]
+                for rank, event in archive.events():
+                    ranks[rank].do(event)
+                for each in ranks:
+                    each.end()
+                self.problems.refuse(skips=self._skips)
 
     # ---- from a trace
 
