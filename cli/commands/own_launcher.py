@@ -51,9 +51,12 @@ def print_environment(
     run = settings.run
     command = shlex.join(mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables))
     program = chosen.command_text if chosen else "PROGRAM"
+    plugin = "pmix" if mpi.kind == "openmpi" else "pmi2"
     if said:
         print(f"# {said}")
-    print(f"# {command} {program}; then: pagewire report {shlex.quote(folder)}")
+    print(f"# {command} {program}")
+    print(f"# or in Slurm: srun --mpi={plugin} -n {num_ranks} {program}")
+    print(f"# then: pagewire report {shlex.quote(folder)}")
 
 
 def make_page(source: str, html: str) -> int:

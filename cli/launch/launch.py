@@ -29,7 +29,15 @@ from pagewire.cli.kit.watch import (
     first_without_goodbye,
     unfinished,
 )
-from pagewire.cli.launch import auto_mpi, fabric, merging, mpi_choice, options, recording
+from pagewire.cli.launch import (
+    allocation,
+    auto_mpi,
+    fabric,
+    merging,
+    mpi_choice,
+    options,
+    recording,
+)
 from pagewire.cli.launch.program import Program, check_module
 from pagewire.cli.launch.witness import STARTER
 from pagewire.native import output
@@ -225,14 +233,15 @@ def launch_command(
     run = settings.run
     mpi = mpi_choice.find(run.mpi, ask=run.transport == "fabric" or bool(run.hosts))
     marker = uuid.uuid4().hex
+    is_spread = _is_spread(run.hosts, environ)
     with (
         # With several hosts in the working directory: that file system all of them see.
         guarded_folder(
-            "pagewire-", parent=os.getcwd() if run.hosts else None, marker=marker
+            "pagewire-", parent=os.getcwd() if is_spread else None, marker=marker
         ) as directory,
         # A named pipe joins processes of one host; options may have told mpiexec where to write.
         contextlib.closing(
-            ErrorStream("" if run.hosts or run.mpiexec_options else directory, progress.make_room)
+            ErrorStream("" if is_spread or run.mpiexec_options else directory, progress.make_room)
         ) as errors,
     ):
         space.check(directory, num_ranks)
@@ -244,7 +253,15 @@ def launch_command(
         node_file.write(path, settings, machine, num_ranks=num_ranks, folders=folders)
         words = mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables)
         process = _start([*words, *command], variables, stdout)
-        outcome = _watched(process, num_ranks, settings, pathlib.Path(directory), marker, errors)
+        outcome = _watched(
+            process,
+            num_ranks,
+            settings,
+            pathlib.Path(directory),
+            marker,
+            errors,
+            is_spread=is_spread,
+        )
         if run.record:
             recording.merge(num_ranks, settings, program)
         if not outcome.failure:
@@ -257,17 +274,22 @@ def launch_command(
         return dataclasses.replace(outcome, failure=outcome.failure + space.explain(directory))
 
 
+def _is_spread(hosts: str, environ: Mapping[str, str]) -> bool:
+    """Whether ranks may be on several hosts, by the user's word or in a batch system's job."""
+    return bool(hosts) or allocation.num_hosts(environ) > 1
+
+
 def _variables(
     settings: config.Config, environ: Mapping[str, str], mpi: mpi_choice.Mpi, directory: str
 ) -> dict[str, str]:
     """What mpiexec and the ranks find in their environment."""
-    hosts = settings.run.hosts
+    is_spread = _is_spread(settings.run.hosts, environ)
     variables = {**rank_environment(environ), **mpi.variables()}
     if settings.run.transport == "fabric":
         variables = fabric.environment(variables, mpi, directory)
     else:
-        variables = {**mpi.defaults(hosts), **variables}
-    if not hosts:  # where Open MPI's mpiexec keeps its files, and leaves them when it is killed
+        variables = {**mpi.defaults(is_spread=is_spread), **variables}
+    if not is_spread:  # where Open MPI's mpiexec keeps its files, and leaves them when it is killed
         for name in ("PRTE_MCA_prte_tmpdir_base", "OMPI_MCA_orte_tmpdir_base"):
             variables.setdefault(name, directory)
     variables["PAGEWIRE_LAUNCH_DIR"] = directory
@@ -282,6 +304,8 @@ def _watched(
     directory: pathlib.Path,
     marker: str,
     errors: ErrorStream,
+    *,
+    is_spread: bool,
 ) -> Outcome:
     """How the ranks end, and nothing of the launch runs any more."""
     over_fabric = settings.run.transport == "fabric"
@@ -291,7 +315,7 @@ def _watched(
         directory,
         marker,
         errors=errors,
-        first_sign_s=FIRST_SIGN_S if settings.run.hosts else math.inf,
+        first_sign_s=FIRST_SIGN_S if is_spread else math.inf,
         goodbye="report" if over_fabric else "",
     )
     try:

@@ -77,14 +77,14 @@ class Mpi:
             *(word for name in handed_on for word in ("-x", name)),
         ]
 
-    def defaults(self, hosts: str) -> dict[str, str]:
+    def defaults(self, *, is_spread: bool) -> dict[str, str]:
         """What the ranks of the facade shall have unless the user says otherwise.
 
         UCX allocates at start what chance decides: the program's buffers would lie elsewhere in
         each run. On one host MPICH uses neither UCX nor libfabric to carry anything.
         """
         libfabric = os.path.join(self.library_folder, "mpich", "libfabric")
-        if hosts or self.kind != "mpich" or not os.path.isdir(libfabric):
+        if is_spread or self.kind != "mpich" or not os.path.isdir(libfabric):
             return {}
         return {"MPIR_CVAR_CH4_NETMOD": "ofi"}
 

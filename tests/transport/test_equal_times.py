@@ -135,8 +135,8 @@ def test_differences_are_found_by_rank_and_by_place_in_a_list():
 
 def test_mpich_with_libfabric_starts_without_ucx_on_one_host(tmp_path):
     without = Mpi("mpiexec", str(tmp_path), "mpich")
-    assert without.defaults("") == {}
+    assert without.defaults(is_spread=False) == {}
     (tmp_path / "mpich" / "libfabric").mkdir(parents=True)
-    assert without.defaults("") == {"MPIR_CVAR_CH4_NETMOD": "ofi"}
-    assert without.defaults("node1,node2") == {}
-    assert Mpi("mpiexec", str(tmp_path), "openmpi").defaults("") == {}
+    assert without.defaults(is_spread=False) == {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+    assert without.defaults(is_spread=True) == {}
+    assert Mpi("mpiexec", str(tmp_path), "openmpi").defaults(is_spread=False) == {}

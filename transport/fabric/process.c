@@ -198,7 +198,10 @@ static int claim_node(uint32_t machine_nodes, uint32_t num_nodes, uint32_t *out)
         return pw_fi_refuse(FI_EIO, "more than %u processes spawned: no node number is left",
                             num_nodes - machine_nodes);
     return pw_fi_refuse(
-        FI_EIO, "another process is node %u of this run: give each run a folder of its own", node);
+        FI_EIO,
+        "another process is node %u of this run: give each run a folder of its own, and have the "
+        "launcher number the ranks (as srun --mpi=pmi2, which srun alone does not)",
+        node);
 }
 
 /* ---- making it */
