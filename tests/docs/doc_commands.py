@@ -206,6 +206,7 @@ def _check_words(words: list[str], command: str) -> tuple[bool, str]:
             assert pathlib.Path(rest[0]).is_file(), f"{command}: no file {rest[0]}"
         return False, ""
     if first in ("mpiexec", "srun"):
+        rest = rest[1:] if rest[0].startswith("--mpi=") else rest
         assert _RANKS.fullmatch(rest[0]) and rest[1].isdecimal(), command
         _check_words(rest[2:], command)
         return False, ""

@@ -42,7 +42,8 @@ int main(int argc, char **argv)
 
 def scripts(kind: str) -> list[str]:
     """Of the page, those of a batch system."""
-    blocks = re.findall(r"^```sh\n(#!/bin/sh\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    written = re.compile(r"^```\w+\n(#!/bin/sh\n.*?)^```", re.MULTILINE | re.DOTALL)
+    blocks = written.findall(PAGE.read_text(encoding="utf-8"))
     return [block for block in blocks if f"#{kind}" in block]
 
 
