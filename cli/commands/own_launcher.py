@@ -54,9 +54,8 @@ def print_environment(
     plugin = "pmix" if mpi.kind == "openmpi" else "pmi2"
     if said:
         print(f"# {said}")
-    print(f"# {command} {program}")
-    print(f"# or in Slurm: srun --mpi={plugin} -n {num_ranks} {program}")
-    print(f"# then: pagewire report {shlex.quote(folder)}")
+    print(f"# In Slurm: srun --mpi={plugin} -n {num_ranks} {program}")
+    print(f"# {command} {program}; then: pagewire report {shlex.quote(folder)}")
 
 
 def make_page(source: str, html: str) -> int:

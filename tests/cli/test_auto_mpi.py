@@ -239,10 +239,9 @@ def test_variables_for_ones_own_mpiexec_are_those_of_the_programs_mpi(own, tmp_p
     chosen = linked(tmp_path / "program", system(tmp_path, "mpich"))
     folder = tmp_path / "run"
     own_launcher.print_environment(2, dict(os.environ), str(folder), chosen)
-    *_, said, command, in_slurm, then = capsys.readouterr().out.splitlines()
+    *_, said, in_slurm, command = capsys.readouterr().out.splitlines()
     assert said == f"# MPI: MPICH ({own}), whose ABI libmpich.so.12 has, which 'program' loads"
-    assert command == f"# {own} -n 2 {chosen.target}"
-    assert in_slurm == f"# or in Slurm: srun --mpi=pmi2 -n 2 {chosen.target}"
-    assert then == f"# then: pagewire report {folder}"
+    assert in_slurm == f"# In Slurm: srun --mpi=pmi2 -n 2 {chosen.target}"
+    assert command == f"# {own} -n 2 {chosen.target}; then: pagewire report {folder}"
     assert (folder / "lib/libmpich.so.12").is_symlink()
     assert program.parse(["-m", "a b"]).command_text == "pagewire run -- -m 'a b'"
