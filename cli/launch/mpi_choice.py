@@ -174,7 +174,9 @@ def find(choice: str, *, ask: bool) -> Mpi:
 def beside(library: str, kinds: Collection[str]) -> Mpi | None:
     """The MPI that a library belongs to: its mpiexec is in a folder bin above. kinds: which it may
     be. Debian has those of two MPIs in /usr/bin, under names with the MPI's."""
-    for parent in (*pathlib.Path(library).parents, *pathlib.Path(library).resolve().parents):
+    # The resolved ones first: Open MPI takes the folder above its mpiexec's for its prefix, and
+    # /bin, where that is a link to /usr/bin, has another one.
+    for parent in (*pathlib.Path(library).resolve().parents, *pathlib.Path(library).parents):
         for name in (*(f"mpiexec.{kind}" for kind in kinds), "mpiexec"):
             path = str(parent / "bin" / name)
             if _is_command(path):
