@@ -317,7 +317,7 @@ class _Transfer:
             lost_ns = min(before.receive[1] if before.receive else before.start_ns, resent_ns)
             self._window.paint(lost_ns, resent_ns, "NACK, ERR, timeout")
             return lost_ns
-        fault_ns, is_at_source = max(faults)
+        fault_ns, is_at_source, _ = max(faults)
         node = self._source if is_at_source else self._destination
         there_ns = max(node.page_in_before(resent_ns), fault_ns)
         self._window.paint(there_ns, resent_ns, "NACK, ERR, timeout")

@@ -103,6 +103,7 @@ class Operation(NamedTuple):
     """PW_OPERATION_*"""
     peer: int
     posted_ns: int
+    complete_ns: int
     arrival_ns: int
     """Of its message's envelope."""
     stream: int
@@ -138,8 +139,8 @@ class Attempt:
         self.link: Span | None = None
         self.receive: Span | None = None
         """At the destination."""
-        self.faults: list[tuple[int, bool]] = []
-        """Time, and whether at the source."""
+        self.faults: list[tuple[int, bool, int]] = []
+        """Time, whether at the source, and page; again with each packet."""
         self.there_ns: int | None = None
         """All of it, at the destination, which acknowledges it."""
         self.ack_ns: int | None = None
@@ -202,6 +203,7 @@ class Node:
                 kind=peers[at + 1],
                 peer=peers[at],
                 posted_ns=times[at],
+                complete_ns=a[at],
                 arrival_ns=b[at],
                 stream=a[at + 1],
                 buffer=_buffer(peers[told], a[told], b[told]),
@@ -215,12 +217,16 @@ class Node:
         calls = self._of(lib.PW_TRACE_CALL)
         self.calls: list[tuple[int, ...]] = sorted(_rows(calls, "time", "a", "b"))
         waits = []
+        self.meetings: list[tuple[int, int]] = []
+        """When each was over, and its group."""
         self.came_last: set[tuple[int, int]] = set()
         """Meetings that nobody was later at."""
         for record in self._of(lib.PW_TRACE_WAITED, lib.PW_TRACE_MET):
             begin, length = int(record["time"]), int(record["a"])
             is_met = record["kind"] == lib.PW_TRACE_MET
             meeting = (int(record["b"]), begin + length) if is_met else (0, 0)
+            if is_met:
+                self.meetings.append((begin + length, meeting[0]))
             operation = None if is_met else self.operations[int(record["b"])]
             if length:
                 waits.append(Wait(begin, begin + length, operation, meeting))
@@ -282,9 +288,12 @@ class Node:
         sent = self._of(lib.PW_TRACE_MESSAGE_SENT)
         self.sent: dict[tuple[int, int], int] = {}
         """When a message was sent, by receiver and arrival."""
+        self.lengths: dict[tuple[int, int], int] = {}
+        """Of them, in bytes."""
         self._sent_to: dict[int, list[Span]] = collections.defaultdict(list)
-        for time, peer, arrival in _rows(sent, "time", "peer", "a"):
+        for time, peer, arrival, num_bytes in _rows(sent, "time", "peer", "a", "b"):
             self.sent[peer, arrival] = time
+            self.lengths[peer, arrival] = num_bytes
             self._sent_to[peer].append((time, arrival))
         for each in self._sent_to.values():
             each.sort()
@@ -301,16 +310,25 @@ class Node:
         return own[idx][1] if idx < len(own) else None
 
     def _find_page_ins(self) -> None:
-        done = _lists(self._of(lib.PW_TRACE_PAGE_IN_DONE, lib.PW_TRACE_PAGE_TOUCHED), "time")[0]
+        done = self._of(lib.PW_TRACE_PAGE_IN_DONE, lib.PW_TRACE_PAGE_TOUCHED)
         unit = self._of(lib.PW_TRACE_UNIT_PAGE_IN)
-        self._page_ins = sorted(
-            [*done, *(time + length for time, length in _rows(unit, "time", "a"))]
-        )
+        found = [*_rows(done, "time", "b")]
+        found += [
+            (time + length, pages) for time, length, pages in _rows(unit, "time", "a", "peer")
+        ]
+        found.sort()
+        self._page_ins = [time for time, _ in found]
+        self._num_pages = [pages for _, pages in found]
 
     def page_in_before(self, time_ns: int) -> int:
         """When the last page came in until then."""
         idx = bisect.bisect_right(self._page_ins, time_ns)
         return self._page_ins[idx - 1] if idx else 0
+
+    def num_pages_in(self, begin_ns: int, end_ns: int) -> int:
+        """Pages that came in behind begin_ns, up to end_ns."""
+        first, end = (bisect.bisect_right(self._page_ins, each) for each in (begin_ns, end_ns))
+        return sum(self._num_pages[first:end])
 
     # -- blocks
 
@@ -406,7 +424,7 @@ class Blocks:
             elif kind == lib.PW_TRACE_LINK:
                 last.link = time, time + a
             elif kind == lib.PW_TRACE_FAULT_SOURCE:
-                last.faults.append((time, True))
+                last.faults.append((time, True, a))
             elif kind == lib.PW_TRACE_ACK:
                 last.ack_ns = time
             else:
@@ -428,7 +446,7 @@ def _receive(attempts: list[Attempt], records: Iterable[tuple[int, ...]]) -> Non
         elif kind == lib.PW_TRACE_ACK_SENT:
             attempt.there_ns = time
         else:
-            attempt.faults.append((time, False))
+            attempt.faults.append((time, False, a))
 
 
 def _by_number(records: NDArray[Any]) -> dict[int, list[tuple[int, ...]]]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pagewire.native.settings import ConfigError
 from pagewire.replay import program
-from pagewire.replay.formats import goal, otf2_archive, pmpi, ti
+from pagewire.replay.formats import goal, otf2_archive, otf2_export, pmpi, ti
 from pagewire.replay.formats.goal_order import graph_of, write_sequence
 from pagewire.replay.formats.plain import Operation, PlainRank, Survey, Tags
 from pagewire.replay.formats.problems import Problems
@@ -18,7 +18,7 @@ from pagewire.replay.trace import MAGIC, OPS, REGIONS, Reader, Writer
 
 Made = TypeVar("Made")
 
-SUFFIXES = {".pwt": "pwt", ".goal": "goal", ".bin": "goal-binary", ".ti": "ti"}
+SUFFIXES = {".pwt": "pwt", ".goal": "goal", ".bin": "goal-binary", ".ti": "ti", ".otf2": "otf2"}
 """Formats that are written, by the end of a file's name."""
 _BUFFERS = "allowed is fresh, reuse, pool:K with K buffers, or for PMPI recorded"
 
@@ -170,6 +170,13 @@ class Conversion:
     # ---- from a trace
 
     def _export(self, reader: Reader, out: str, wanted: str) -> None:
+        if wanted == "otf2":
+            otf2_archive.package()
+            nodes, ends = otf2_export.told_by(reader)
+            otf2_export.check(nodes, self.problems)
+            self.problems.refuse(skips=self._skips)
+            otf2_export.write(out, nodes, ends)
+            return
         if wanted == "ti":
             ti.write(out, self._checked(reader, list), self.problems)
             return

@@ -114,6 +114,7 @@ class Importer:
         self._depth = 0
         self._before: int | None = None
         """When the last call was over."""
+        self._latest = 0
         self._calls: list[_Call] = []
         """That wait for the length of a receive."""
         self._receives: dict[int, _Message] = {}
@@ -126,6 +127,7 @@ class Importer:
         """One event."""
         if self._before is None:
             self._before = event.time
+        self._latest = event.time
         action = _ACTIONS.get(type(event).__name__)
         if action is not None:
             action(self, event)
@@ -136,8 +138,12 @@ class Importer:
         if self._call is not None:
             self._depth += 1
         elif event.region.paradigm == self._otf2.Paradigm.MPI:
-            ns = self._archive.ns(event.time) - self._archive.ns(self._before or 0)
-            self._call = _Call(event.region.name, min(max(ns, 0), _COMPUTED_MAX), [], [])
+            self._call = _Call(event.region.name, self._computed(event.time), [], [])
+
+    def _computed(self, time: int) -> int:
+        """Since the last call, in ns."""
+        ns = self._archive.ns(time) - self._archive.ns(self._before or 0)
+        return min(max(ns, 0), _COMPUTED_MAX)
 
     def _leave(self, event: Any) -> None:
         if self._call is None:
@@ -233,7 +239,8 @@ class Importer:
         program.compute(call.compute_ns)
         if call.collective is not None:
             self._collective(call)
-            return
+            if not call.messages and not call.waits:
+                return
         with program.call(call.name):
             messages = sorted(call.messages, key=lambda each: each.is_send)
             waits = [
@@ -270,6 +277,7 @@ class Importer:
         self._go_on()
         if self._operations:
             self._program.waitall(sorted(self._operations.values()))
+        self._program.compute(self._computed(self._latest))
         self._program.end()
 
     # ---- collectives

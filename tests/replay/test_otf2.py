@@ -1,13 +1,28 @@
 """OTF2 archives become traces: messages, collectives, communicators, computing."""
 
+from collections import Counter
+
 import pytest
+from programs import MATCHES, HandMade, call, halo, receive, send, written
 
 from pagewire.cli.main import main
 from pagewire.replay.check import check
 from pagewire.replay.formats.convert import Conversion
 from pagewire.replay.formats.plain import Calc, PlainRank, Received, Sent, Survey, Tags, Waited
 from pagewire.replay.formats.problems import Problems
-from pagewire.replay.records import Call, Name, Receive, Send, TraceError
+from pagewire.replay.records import (
+    Call,
+    Compute,
+    Done,
+    End,
+    Meet,
+    Name,
+    Put,
+    Receive,
+    Register,
+    Send,
+    TraceError,
+)
 from pagewire.replay.replay import replay_file
 from pagewire.replay.trace import Reader
 
@@ -114,7 +129,7 @@ def test_blocking_messages_and_what_is_computed_between(tmp_path):
         made.call(1, 200, 900, "MPI_Recv", received(made, 0))
 
     (first, second), _ = converted(tmp_path, fill)
-    assert first == [Calc(50_000), Sent(1, 5, BYTES), Waited(0)]
+    assert first == [Calc(50_000), Sent(1, 5, BYTES), Waited(0), Calc(90_000)]
     assert second == [Calc(10_000), Received(0, 5, BYTES), Waited(0)]
     assert names(tmp_path / "a.pwt", 0) == ["MPI_Init", "MPI_Send"]
 
@@ -152,9 +167,9 @@ def test_ranks_of_a_communicator_are_its_own(tmp_path):
 
     converted(tmp_path, fill, num_ranks=4)
     with Reader(str(tmp_path / "a.pwt")) as reader:
-        (send,) = (each for each in reader.records(3) if isinstance(each, Send))
-        (receive,) = (each for each in reader.records(1) if isinstance(each, Receive))
-    assert (send.peer, receive.peer) == (1, 3) and send.context == receive.context != 0
+        (there,) = (each for each in reader.records(3) if isinstance(each, Send))
+        (back,) = (each for each in reader.records(1) if isinstance(each, Receive))
+    assert (there.peer, back.peer) == (1, 3) and there.context == back.context != 0
 
 
 @pytest.mark.parametrize(
@@ -238,6 +253,92 @@ def test_command_converts_and_refuses(tmp_path, capsys):
     capsys.readouterr()
     assert main(["trace", "convert", str(tmp_path / "no.otf2"), str(tmp_path / "b.pwt")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+# -- from a trace
+
+
+def there_and_back(tmp_path, trace, *words):
+    source = written(tmp_path / "a.pwt", trace)
+    archive, back = str(tmp_path / "b.otf2"), str(tmp_path / "b.pwt")
+    assert main(["trace", "convert", source, archive, *words]) == 0
+    assert main(["trace", "convert", archive, back, *words]) == 0
+    return source, archive, back
+
+
+def events_of(archive):
+    with otf2.reader.open(archive) as reader:
+        order = {each._ref: rank for rank, each in enumerate(reader.definitions.locations)}
+        return [(order[location._ref], event) for location, event in reader.events]
+
+
+def test_trace_goes_there_and_back(tmp_path):
+    source, _, back = there_and_back(tmp_path, halo(5, [1, 2], num_bytes=70_000))
+    for rank, (before, after) in enumerate(zip(plain(source), plain(back), strict=True)):
+        for kind in (Sent, Received):
+            wanted = [(each.peer, each.num_bytes) for each in before if isinstance(each, kind)]
+            got = [(each.peer, each.num_bytes) for each in after if isinstance(each, kind)]
+            assert sorted(got) == sorted(wanted)
+        computed = [sum(e.ns for e in own if isinstance(e, Calc)) for own in (before, after)]
+        assert computed[0] == computed[1]
+        assert names(source, rank) == names(back, rank)
+    assert replay_file(back)[2].unmatched == []
+    assert main(["trace", "check", back]) == 0
+
+
+def test_archive_has_the_times_of_a_replay_and_its_faults(tmp_path):
+    trace = halo(2, [1], num_bytes=40_000, steps=1)
+    source, archive, _ = there_and_back(tmp_path, trace)
+    outcome = replay_file(source)[2]
+    events = events_of(archive)
+    ends = [0, 0]
+    counted, before = Counter(), [0, 0]
+    for rank, event in events:
+        assert event.time >= before[rank]
+        before[rank] = ends[rank] = event.time
+        for attribute, value in (event.attributes or {}).items():
+            counted[type(event), attribute.name] += value
+    assert max(ends) == round(outcome.performance.virtual_s * 1e9)
+    for key, counter in (
+        ((e.MpiIrecv, "page faults"), "translation_faults"),
+        ((e.Leave, "pages brought in"), "pages_paged_in"),
+    ):
+        assert counted[key] == sum(each[counter] for each in outcome.per_rank) > 0
+
+
+def test_short_messages_meetings_and_phases(tmp_path):
+    ranks = []
+    for rank in range(3):
+        own = [Name(0, "MPI_Send"), Name(1, "MPI_Recv"), Name(2, "MPI_Comm_dup")]
+        own += call(2, Meet(4, 3))
+        if rank == 0:
+            own += [*call(0, send(1, 8)), *call(0, send(1, 9))]
+        if rank == 1:
+            own += [*call(1, receive(None, 20), Done(0)), *call(1, receive(0, 20), Done(0))]
+        ranks.append([*own, Compute(50), *call(2), End()])
+    trace = HandMade(*ranks)
+    trace.add(1, MATCHES, 1, 0)
+    _, _, back = there_and_back(tmp_path, trace)
+    ranks = plain(back)
+    assert [each.num_bytes for each in ranks[1] if isinstance(each, Received)][-2:] == [8, 9]
+    assert all(own[-1] == Calc(50) for own in ranks)
+    assert replay_file(back)[2].unmatched == []
+
+
+def test_what_an_archive_has_no_place_for_is_listed(tmp_path, capsys):
+    meet = call(0, Meet(1, 2))
+    target = [Name(0, "MPI_Put"), Register(64, 1, 0), *meet, *meet, End()]
+    origin = [Name(0, "MPI_Put"), *meet, *call(0, Put(1, 8, 0, 0, 1, 0), Done(0)), *meet, End()]
+    source = written(tmp_path / "a.pwt", HandMade(origin, target))
+    assert main(["trace", "convert", source, str(tmp_path / "b.otf2")]) == 2
+    assert "one-sided operations: 1 times, rank 0 at" in capsys.readouterr().err
+    assert not list(tmp_path.glob("b*"))
+
+
+def test_archive_is_not_written_over_another(tmp_path, capsys):
+    source, archive, _ = there_and_back(tmp_path, halo(2, [1]))
+    assert main(["trace", "convert", source, archive]) == 2
+    assert "is there already" in capsys.readouterr().err
 
 
 def test_package_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
