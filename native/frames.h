@@ -98,8 +98,9 @@ _Static_assert(sizeof(pw_grant_frame) == 104, "grant frame");
 
 #define PW_WAITED_MAX_NS (1u << 30) /* longer is told as this */
 
-/* Followed by one CRC for each of num_packets packets (padded to 8 bytes), then by the payload;
- * from a node without bytes by the mask of the packets that were damaged on their way alone. */
+/* Followed by one CRC for each of num_packets packets (padded to 8 bytes; zeros when it
+ * is_unsealed), then by the payload; from a node without bytes by the mask of the packets that were
+ * damaged on their way alone. */
 typedef struct {
     pw_frame_header header;
     uint32_t block_idx;
@@ -110,7 +111,8 @@ typedef struct {
     uint64_t transfer_bytes;
     uint64_t packet_mask; /* bit i: packet i was read at the source and sent */
     uint32_t block_bytes;
-    uint32_t num_packets;
+    uint16_t num_packets;
+    uint16_t is_unsealed; /* nothing on its way can damage the payload: see pw_ni_set_unsealed */
     uint32_t packet_interval_ps;  /* between arrivals of packets; the first is at time_ns */
     uint32_t waited_ns;           /* of which the first waited for the link: <= PW_WAITED_MAX_NS */
     int64_t last_packet_ns;       /* the last one may be shorter */

@@ -9,11 +9,12 @@ static int copy_run(const pw_residency *walk, uint8_t *payload, const uint8_t *s
                     uint32_t num_bytes, uint32_t *crcs)
 {
     if (!walk->may_vanish) {
-        pw_crc32c_packets(payload, source, num_bytes, crcs);
+        if (crcs) pw_crc32c_packets(payload, source, num_bytes, crcs);
+        else memcpy(payload, source, num_bytes);
         return PW_OK;
     }
     int code = pw_safe_copy_in(payload, source, num_bytes);
-    if (code == PW_OK) pw_crc32c_packets(NULL, payload, num_bytes, crcs);
+    if (code == PW_OK && crcs) pw_crc32c_packets(NULL, payload, num_bytes, crcs);
     return code;
 }
 
@@ -29,10 +30,10 @@ int pw_copy_packets_in(const pw_residency *walk, uint8_t *payload, uint64_t addr
         uint32_t from = packet * PW_PACKET_BYTES;
         uint32_t part = num_bytes - from < PW_PACKET_BYTES ? num_bytes - from : PW_PACKET_BYTES;
         if (mask >> packet & 1)
-            code = copy_run(walk, payload + from, source + from, part, &crcs[packet]);
+            code = copy_run(walk, payload + from, source + from, part, crcs ? &crcs[packet] : NULL);
         else {
             memset(payload + from, 0, part);
-            crcs[packet] = 0;
+            if (crcs) crcs[packet] = 0;
         }
     }
     return code;

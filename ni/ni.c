@@ -456,6 +456,8 @@ void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
     pw_burst_pool_set_parts(ni->bursts, shared);
 }
 
+void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->has_safe_wire = is_unsealed; }
+
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }

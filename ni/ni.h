@@ -203,6 +203,9 @@ void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
  * transfer is then a bad address, and no crash. Not covered: what another thread unmaps meanwhile.
  * A file truncated under its mapping is a bad address too, at whatever time (Linux 6.11). */
 void pw_ni_enter(pw_ni *ni);
+/* The way to every peer is this host's memory, which damages nothing: from now on packets go
+ * without CRCs, unless an impairment is planned. In virtual time nothing changes. */
+void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed);
 /* Shootdown: the OS changed the mapping of a range, of a process (fork: UINT64_MAX pages), or
  * anything (these, and pdid 0). Translations are dropped and counted, and the next block of every
  * transfer under way is walked anew. How long the OS waits for it. */

@@ -177,6 +177,7 @@ struct pw_ni {
     pw_regions regions;
     bool deadlock_told, shortage_told;
     bool has_no_bytes;    /* see pw_ni_set_without_bytes */
+    bool has_safe_wire;   /* see pw_ni_set_unsealed */
     bool advises;         /* of fetches, before their transfers begin */
     pw_queue host_events; /* in the order in which they came up */
     pw_pool host_event_pool;
@@ -367,8 +368,8 @@ bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_trans
 /* The NI's own copies from and to the program's memory, which is mapped, and was present a moment
  * ago. Where a file is mapped the copy survives that the file has been truncated since. */
 
-/* Read the packets of the mask and compute their CRCs; the others are zero. walk: of these bytes.
- * PW_ERR_ADDRESS when they cannot be read any more. */
+/* Read the packets of the mask and compute their CRCs (crcs NULL: none); the others are zero. walk:
+ * of these bytes. PW_ERR_ADDRESS when they cannot be read any more. */
 int pw_copy_packets_in(const pw_residency *walk, uint8_t *payload, uint64_t address,
                        uint32_t num_bytes, uint64_t mask, uint32_t *crcs);
 /* Write a block. PW_ERR_ADDRESS when its pages cannot be written any more: a part may stand there.

@@ -292,6 +292,14 @@ static int run(pw_node *node, int64_t horizon_ns)
     return count;
 }
 
+/* Does every burst stay in this host's memory? */
+static bool is_on_one_host(const pw_node *node)
+{
+    pw_wire_rest rest;
+    const pw_wire *wire = node->wire;
+    return wire->ops->rest && wire->ops->rest(wire, &rest) && rest.num_near + 1 == wire->num_nodes;
+}
+
 /* 1: something moved, 0: nothing did. */
 static int turn(pw_node *node, bool waiting)
 {
@@ -300,6 +308,7 @@ static int turn(pw_node *node, bool waiting)
         node->clock.program_ran = false;
         if (!node->clock.is_polling) pw_idleness_renew(&node->idleness);
         pw_ni_enter(node->ni);
+        pw_ni_set_unsealed(node->ni, is_on_one_host(node));
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
     }

@@ -33,7 +33,7 @@ def covered_bytes(burst: bytearray, start: int) -> int:
         return READ_REQUEST_BYTES
     if burst[start + KIND_AT] != KIND_BLOCK:
         return CONTROL_BYTES
-    (num_packets,) = struct.unpack_from("=I", burst, start + NUM_PACKETS_AT)
+    (num_packets,) = struct.unpack_from("=H", burst, start + NUM_PACKETS_AT)
     return BLOCK_HEADER_BYTES + (4 * num_packets + 7) // 8 * 8
 
 
@@ -94,6 +94,40 @@ def test_flipped_payload_bit_is_nack_4_and_sent_again(num_bytes: int) -> None:
         assert pair.counters(1).crc_errors == pair.counters(0).nacks[CORRUPT] == len(hits)
         assert pair.counters(0).retransmitted_blocks == len(hits)
         assert pair.num_refused_bursts == 0
+
+
+@pytest.mark.parametrize(
+    ("injected", "is_sealed"), [({}, False), ({"late_tasklet": "1:1000000:1"}, True)]
+)
+def test_payload_that_nothing_can_damage_has_no_crcs(injected: dict, is_sealed: bool) -> None:
+    """With an impairment planned, whichever, it has them."""
+    source, destination = resident(BLOCK, 3, 9)
+    pair, hits = Pair(injected=injected), []
+    for ni in pair.nis:
+        lib.pw_ni_set_unsealed(ni, True)
+    pair.tamper = flipping(random.Random(1), 0.5 if is_sealed else 1, hits)
+    pair.write(source, destination)
+    pair.run()
+    assert pair.counters(1).crc_errors == (len(hits) if is_sealed else 0)
+    different = sum(a != b for a, b in zip(source.read(), destination.read(), strict=True))
+    assert len(hits) > 0 and different == (0 if is_sealed else len(hits))
+
+
+def test_times_are_the_same_without_crcs() -> None:
+    ended = []
+    for is_unsealed in (False, True):
+        pair = Pair(timeout_ns=50_000)
+        for ni in pair.nis:
+            lib.pw_ni_set_unsealed(ni, is_unsealed)
+        for num_bytes in (100, 3 * BLOCK + 5, 5 * BLOCK):
+            source, destination = resident(num_bytes)
+            KEPT.append((source, destination))
+            destination.drop(0)
+            pair.write(source, destination)
+            pair.read(source, destination)
+        ended.append(pair.run())
+        assert source.read() == destination.read()
+    assert ended[0] == ended[1]
 
 
 @pytest.mark.parametrize("cut", ["tail", "header", "nothing left"])

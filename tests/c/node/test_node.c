@@ -201,6 +201,48 @@ static void test_a_look_in_vain_costs_when_the_future_is_known(joined *all)
     assert(clock->now_ns == before_ns + 135);
 }
 
+/* A wire that damages the last byte of the first long burst, between as many nodes of a host. */
+static const pw_wire_ops *sound_ops;
+static uint32_t num_near;
+static bool is_damaged;
+
+static bool tell_near(const pw_wire *wire, pw_wire_rest *out)
+{
+    (void)wire;
+    *out = (pw_wire_rest){.num_near = num_near};
+    return true;
+}
+
+static int damage(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes, bool *is_free)
+{
+    if (num_bytes > PW_PAGE_BYTES && !is_damaged) {
+        is_damaged = true;
+        data[num_bytes - 1] ^= 1;
+    }
+    return sound_ops->send(wire, peer, data, num_bytes, is_free);
+}
+
+/* Else every packet is checked, and the damaged one sent again. */
+static void test_packets_within_a_host_have_no_crcs(void)
+{
+    for (num_near = 0; num_near < 2; num_near++) {
+        joined all;
+        is_damaged = false;
+        begin(&all, 2);
+        sound_ops = all.wires[0]->ops;
+        pw_wire_ops damaging = *sound_ops;
+        damaging.rest = tell_near, damaging.send = damage;
+        all.wires[0]->ops = all.wires[1]->ops = &damaging;
+        message sent = start_message(&all, 0, 1, PW_BLOCK_BYTES, true);
+        finish(&all, sent.fetched);
+        const bool is_equal = !memcmp(sent.source, sent.destination, PW_BLOCK_BYTES);
+        assert(is_damaged && is_equal == (num_near == 0));
+        sent.destination[PW_BLOCK_BYTES - 1] = sent.source[PW_BLOCK_BYTES - 1];
+        finish_message(&all, &sent, 0, 1);
+        end(&all);
+    }
+}
+
 int main(void)
 {
     test_messages_take_the_times_of_the_python_node();
@@ -214,5 +256,6 @@ int main(void)
     run_joined(2, test_a_write_that_the_host_posts_is_followed);
     run_joined(1, test_unmapped_pages_and_forks_are_passed_on);
     run_joined(2, test_a_look_in_vain_costs_when_the_future_is_known);
+    test_packets_within_a_host_have_no_crcs();
     return 0;
 }
