@@ -57,6 +57,9 @@
 #define PW_WRITE_KEYS_NEEDED 1   /* a remote write with key 0 is refused */
 #define PW_WRITE_KEYS_OPTIONAL 2 /* it is served, by PDID alone */
 
+#define PW_NETWORK_PRIVATE 0 /* each pair of nodes has its own link */
+#define PW_NETWORK_LINKS 1   /* all share those of the topology */
+
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
 #define PW_TRANSLATION_STATIC 2 /* miNI's base system: all tables on the NIC */
@@ -131,6 +134,9 @@ typedef struct {
     int64_t read_retry_ns; /* 0: when a channel becomes free */
     int64_t mailbox_entries;
     int64_t engine;                /* PW_ENGINE_* */
+    int64_t network_model;         /* PW_NETWORK_* */
+    int64_t network_wait_limit_ns; /* on a link: blocks that wait longer are counted */
+    int64_t multipath;             /* ways that blocks of a transfer take in turn */
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */

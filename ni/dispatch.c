@@ -541,6 +541,35 @@ static uint32_t dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, 
     return total_bytes - num_bytes;
 }
 
+static bool is_told_before(enum pw_frame_kind kind)
+{
+    return kind != PW_FRAME_BLOCK && kind != PW_FRAME_READ_REQUEST &&
+           kind != PW_FRAME_READ_REFUSED && kind != PW_FRAME_COMPLETION &&
+           kind != PW_FRAME_CLOSE && kind != PW_FRAME_ABORT;
+}
+
+int64_t pw_ni_arrival_ns(const uint8_t *data, uint32_t num_bytes, bool *keeps_order)
+{
+    uint16_t magic = 0;
+    int64_t first_ns = PW_NEVER;
+    if (num_bytes >= PW_ENVELOPE_BYTES) memcpy(&magic, data, sizeof magic);
+    *keeps_order = magic == PW_ENVELOPE_MAGIC;
+    if (*keeps_order) {
+        pw_envelope envelope;
+        memcpy(&envelope, data, sizeof envelope);
+        return envelope.arrival_ns;
+    }
+    while (num_bytes) {
+        const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
+        if (!is_delimited(header, num_bytes) || is_told_before((enum pw_frame_kind)header->kind))
+            return INT64_MIN;
+        if (header->time_ns < first_ns) first_ns = header->time_ns;
+        data += header->frame_bytes;
+        num_bytes -= header->frame_bytes;
+    }
+    return first_ns;
+}
+
 int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
     int result = PW_OK;

@@ -7,30 +7,30 @@
 #define FIRST_EVENTS 16       /* that the queue has room for at first */
 #define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
 
-static int64_t num_hops(uint32_t per_qfdb, uint32_t num_nodes, uint32_t node, uint32_t peer)
+/* Where the peer stands; NULL: no memory. */
+static const pw_topology *topology_of(pw_ni *ni, uint32_t peer)
 {
-    if (peer == node) return 0;
-    uint32_t num_qfdbs = (num_nodes + per_qfdb - 1) / per_qfdb;
-    uint32_t mine = node / per_qfdb, theirs = peer / per_qfdb;
-    if (mine == theirs) return 1;
-    uint32_t around = mine > theirs ? mine - theirs : theirs - mine;
-    if (num_qfdbs - around < around) around = num_qfdbs - around;
-    /* the links between QFDBs are at their first nodes [PART 4.1] */
-    return (int64_t)around + (node % per_qfdb != 0) + (peer % per_qfdb != 0);
+    char reason[PW_TOPOLOGY_REASON_BYTES];
+    const bool is_behind = peer >= ni->machine_nodes;
+    pw_topology **own = &ni->own_topologies[is_behind];
+    if (ni->topology) return ni->topology;
+    if (!*own)
+        (void)pw_topology_create("qfdb", "packed", is_behind ? ni->num_nodes : ni->machine_nodes,
+                                 (uint32_t)ni->costs->nodes_per_qfdb, own, reason);
+    return *own;
 }
 
-static void path_init(pw_path *path, const pw_ni *ni)
+static void path_init(pw_path *path, pw_ni *ni)
 {
     uint32_t peer = path->peer.peer;
-    uint32_t num_nodes = peer < ni->machine_nodes ? ni->machine_nodes : ni->num_nodes;
     const pw_costs *costs = ni->costs;
-    uint32_t per_qfdb = (uint32_t)costs->nodes_per_qfdb, node = ni->node;
-    int64_t hops = num_hops(per_qfdb, num_nodes, node, peer);
-    int64_t mbps = node / per_qfdb == peer / per_qfdb ? costs->link_mbps : costs->link_between_mbps;
-    /* what a node sends to itself passes no link, whose code it would need [R5 5.1] */
-    int64_t permille = peer == node ? 1000 : costs->link_coding_permille;
-    /* 8 bits at mbps x coding: ps a byte = 8e6 / (mbps x permille / 1000) */
-    path->byte_ps_1000 = (uint64_t)(8000000000000 / (mbps * permille));
+    const pw_topology *topology = topology_of(ni, peer);
+    if (!topology) pw_ni_latch(ni, PW_ERR_NOMEM);
+    int64_t hops = topology ? pw_topology_hops(topology, ni->node, peer) : 0;
+    uint32_t tier = topology ? pw_topology_tier(topology, ni->node, peer) : PW_TIER_INSIDE;
+    path->byte_ps_1000 = (uint64_t)pw_link_byte_ps_1000(costs, tier);
+    if (peer == ni->node) /* passes no link, whose code it would need [R5 5.1] */
+        path->byte_ps_1000 = (uint64_t)(8000000000 / costs->link_mbps);
     path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
 }
@@ -72,6 +72,14 @@ static void forget_paths(pw_ni *ni)
             pw_calendar_finish(&((pw_path *)(void *)ni->paths.slots[i].item)->link);
     pw_calendar_finish(&ni->no_path.link);
     pw_peers_clear(&ni->paths);
+}
+
+static void forget_topologies(pw_ni *ni)
+{
+    for (int i = 0; i < 2; i++) {
+        pw_topology_destroy(ni->own_topologies[i]);
+        ni->own_topologies[i] = NULL;
+    }
 }
 
 static int create_translation(pw_ni *ni)
@@ -184,7 +192,15 @@ void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
 {
     if (ni->node >= machine_nodes) return;
     forget_paths(ni);
+    forget_topologies(ni);
     ni->machine_nodes = machine_nodes;
+}
+
+void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links)
+{
+    forget_paths(ni);
+    ni->topology = topology;
+    ni->links = links;
 }
 
 void pw_ni_destroy(pw_ni *ni)
@@ -215,6 +231,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_pool_finish(&ni->host_event_pool);
     pw_actions_finish(&ni->actions);
     forget_paths(ni);
+    forget_topologies(ni);
     pw_calendar_finish(&ni->send_engine);
     pw_calendar_finish(&ni->receive_engine);
     pw_calendar_finish(&ni->copier);

@@ -32,6 +32,7 @@ typedef struct {
     int code;         /* negative: the source can never be read */
     pw_time translated_ns, first_ns, last_ns; /* first, last packet at the destination */
     pw_time waited_ns;                        /* for send engine and link */
+    pw_time queued_ns;                        /* in the network, which is in the times above */
     pw_time paced_ns;           /* ZDMA: behind its first packet leaves the next block's */
     uint64_t mask, interval_ps; /* packets that leave, and the time between them */
     pw_time held_ns;            /* an injected delay in the network, which is in the times above */
@@ -249,6 +250,39 @@ static void pace(pw_ni *ni, reading *block, pw_time link_ns)
         block->interval_ps = spread_ps / (block->num_readable - 1);
 }
 
+/* Which way a block takes where there are several [R5 1.2], and what one is drawn with. */
+static uint32_t variant_of(const pw_ni *ni, const reading *block)
+{
+    return block->transaction->block_idx % (uint32_t)ni->settings->multipath;
+}
+
+static uint64_t salt_of(const reading *block)
+{
+    return (uint64_t)block->transfer->stream << 32 ^ (uint64_t)block->transaction->block_idx << 12 ^
+           block->transaction->sequence;
+}
+
+/* Over the links that all nodes share, or over the pair's own: when its head enters the first one.
+ * *tail_ns: when the last byte is at the peer, as far as links are concerned. */
+static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_ns, pw_time wire_ns,
+                    pw_time *tail_ns)
+{
+    pw_path *path = pw_ni_path(ni, block->transfer->peer);
+    const uint32_t peer = block->transfer->peer;
+    pw_passing passing;
+    if (!ni->links || peer == ni->node) {
+        pw_time link_ns = pw_calendar_book(&path->link, at_ns, wire_ns);
+        *tail_ns = link_ns + wire_ns + path->latency_ns;
+        return link_ns;
+    }
+    pw_links_pass(ni->links, ni->node, peer, variant_of(ni, block), salt_of(block), wire_bytes,
+                  at_ns, &passing);
+    pw_time ends_ns = ni->costs->ni_send_ns + ni->costs->ni_receive_ns;
+    block->queued_ns = pw_later(passing.head_ns + ends_ns - passing.leaves_ns - path->latency_ns, 0);
+    *tail_ns = passing.tail_ns + ends_ns;
+    return passing.leaves_ns;
+}
+
 /* Occupy the send engine and the link from at_ns on. When the first packet leaves. */
 static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
 {
@@ -268,8 +302,8 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     if (!block->num_readable) return start_ns;
     uint64_t num_bytes = bytes_of(block, block->num_readable);
     uint64_t wire_ps = pw_link_bytes(ni, num_bytes) * path->byte_ps_1000 / 1000;
-    pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000);
-    pw_time link_ns = pw_calendar_book(&path->link, start_ns, wire_ns);
+    pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000), tail_ns;
+    pw_time link_ns = pass(ni, block, pw_link_bytes(ni, num_bytes), start_ns, wire_ns, &tail_ns);
     pw_trace_detail(
         &ni->trace, link_ns, PW_TRACE_LINK, block->transfer->peer, (uint64_t)wire_ns,
         PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, block->num_readable));
@@ -278,9 +312,9 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     block->transaction->sending_until_ns = link_ns + wire_ns;
     pw_time first_packet_ns =
         (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
-    block->first_ns = link_ns + first_packet_ns;
-    block->waited_ns = link_ns - at_ns;
-    block->last_ns = pw_later(link_ns + wire_ns, start_ns + engine_ns) + path->latency_ns;
+    block->first_ns = link_ns + block->queued_ns + first_packet_ns;
+    block->waited_ns = link_ns + block->queued_ns - at_ns;
+    block->last_ns = pw_later(tail_ns, start_ns + engine_ns + path->latency_ns);
     if (ni->settings->engine == PW_ENGINE_ZDMA) pace(ni, block, link_ns);
     return link_ns;
 }
@@ -346,7 +380,7 @@ static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_b
         .packet_interval_ps = at_most(block->interval_ps, UINT32_MAX),
         .waited_ns = at_most((uint64_t)block->waited_ns, PW_WAITED_MAX_NS),
         .last_packet_ns = block->last_ns,
-        .held_ns = block->held_ns,
+        .held_ns = block->held_ns + block->queued_ns,
         .notification = block->transfer->notification,
         .key = block->transfer->key,
     };

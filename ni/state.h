@@ -6,6 +6,7 @@
 #include "native/peers.h"
 #include "native/pool.h"
 #include "native/costs.h"
+#include "network/links.h"
 #include "ni/ni.h"
 #include "native/frames.h"
 #include "smmu/residency.h"
@@ -17,10 +18,8 @@
 #include "smmu/unit.h"
 #include "driver/library_thread.h"
 
-/* The way of a packet to a peer, with the link it occupies. Inside a QFDB every pair of nodes has
- * its own link (1 hop); between QFDBs a packet leaves and enters through their first nodes, and
- * QFDBs form a ring (assumed): the distance, and a hop from and to any other node, at the slower
- * link. Links on the way are not shared between pairs. */
+/* The way of a packet to a peer. Without links of a network that all nodes share (ni->links) each
+ * pair has one of its own, at the rate of the slowest on the way. */
 typedef struct {
     pw_peer peer;
     uint64_t packet_ps;    /* PW_PACKET_BYTES on the link, with their headers */
@@ -164,6 +163,9 @@ struct pw_ni {
     uint64_t packet_bytes;  /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
     pw_peers paths;         /* of pw_path */
     uint32_t machine_nodes; /* see pw_ni_set_machine_nodes */
+    const pw_topology *topology;       /* the host's, or NULL: */
+    pw_topology *own_topologies[2];    /* the machine's own, of machine_nodes and of num_nodes */
+    pw_links *links;                   /* NULL: each pair of nodes has one */
     pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
     pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
                                                     * page is taken */

@@ -168,7 +168,7 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     node->strategy = opening->strategy ? opening->strategy : pw_strategy_find(config->run.memory);
     node->strategy_self = opening->strategy_self;
     node->has_policy = pw_asks_host(&config->settings);
-    node->next_ns = PW_NEVER;
+    node->next_ns = node->horizon_ns = PW_NEVER;
     node->started_wall_ns = pw_clock_wall_ns();
     int code = share(node, config, opening->like);
     if (code == PW_OK) *reason = refused(node);
@@ -213,17 +213,39 @@ static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
                               "prctl(PR_SET_THP_DISABLE); set it to 'host'");
 }
 
+/* Where none is given. PW_OK, and NULL for the machine's own as it comes, which the NI makes. */
+static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
+                         uint32_t num_nodes, pw_topology **out, pw_sentence *reason)
+{
+    const pw_node_run *run = &config->run;
+    char why[PW_TOPOLOGY_REASON_BYTES];
+    *out = NULL;
+    if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
+        return PW_OK;
+    const int code = pw_topology_create(run->topology, run->placement, num_nodes,
+                                        (uint32_t)config->costs.nodes_per_qfdb, out, why);
+    return code < 0 ? pw_sentence_refuse(reason, code, "%s", why) : PW_OK;
+}
+
 int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
                  pw_node **out, pw_sentence *reason)
 {
     const char *why;
+    pw_topology *topology = NULL;
     int code = opening->is_process ? set_huge_pages(config, reason) : PW_OK;
+    if (code == PW_OK) code = make_topology(config, opening, wire->num_nodes, &topology, reason);
     if (code < 0) {
         wire->ops->close(wire);
         return code;
     }
     code = create(config, opening, wire, out, &why);
-    if (code < 0) return refuse(reason, code, why);
+    if (code < 0) {
+        pw_topology_destroy(topology);
+        return refuse(reason, code, why);
+    }
+    (*out)->topology = topology;
+    if (topology || opening->topology)
+        pw_ni_set_network((*out)->ni, topology ? topology : opening->topology, opening->links);
     code = plan_impairments((*out)->ni, config, reason);
     if (code == PW_OK) return PW_OK;
     pw_node_destroy(*out);
@@ -249,6 +271,7 @@ void pw_node_destroy(pw_node *node)
     pw_handles_destroy(&node->handles);
     pw_frame_pool_finish(&node->frames);
     pw_clock_finish(&node->clock);
+    pw_topology_destroy(node->topology);
     pw_calendar_finish(&node->library);
     pw_call_counts_finish(&node->calls);
     if (node->shared && --node->shared->num_users == 0) free(node->shared);

@@ -113,6 +113,9 @@ void pw_node_free_handle(pw_node *node, pw_handle *handle);
 /* One turn: bursts in, engine, events, bursts out. waiting: the CPU waits, the NI runs without
  * limit; else up to the CPU's clock. 1: something happened, 0: nothing, negative: PW_ERR_*. */
 int pw_node_turn(pw_node *node, bool waiting);
+/* From now on no turn goes further than that, until the next call: for a host that runs nodes in
+ * the order of virtual time. */
+void pw_node_set_horizon(pw_node *node, int64_t horizon_ns);
 /* A turn moved something. */
 void pw_node_busy(pw_node *node);
 /* A turn was in vain: gives the core away after some; unlocks the node meanwhile. With more nodes

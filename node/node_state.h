@@ -85,6 +85,8 @@ struct pw_node {
     pw_handles handles;
     pw_idleness idleness;
     pw_ticket_lock lock;
+    pw_topology *topology; /* its own; NULL: the host's, or the NI's */
+    int64_t horizon_ns;    /* see pw_node_set_horizon */
     int64_t next_ns;       /* of the engine, as the last run left it */
     uint64_t decision;     /* id of the one that the host was asked for last */
     atomic_uint num_forks; /* not acted on yet */

@@ -317,7 +317,14 @@ static int turn(pw_node *node, bool waiting)
         node->is_posted = true; /* some may have been received */
         return moved;
     }
+    bool looped = false;
     int64_t horizon_ns = waiting ? FOREVER : node->clock.now_ns;
+    if (horizon_ns > node->horizon_ns) {
+        /* Answers leave by themselves: with a block behind them they would have to wait for it. */
+        int code = moved ? flush(node, &looped) : PW_OK;
+        if (code < 0) return code;
+        horizon_ns = node->horizon_ns;
+    }
     if (moved || node->is_posted || node->next_ns <= horizon_ns) {
         if (node->clock.recorder)
             pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
@@ -338,6 +345,8 @@ int pw_node_turn(pw_node *node, bool waiting)
     int code = node->service.turned(node->service.context);
     return code < 0 ? code : moved | code;
 }
+
+void pw_node_set_horizon(pw_node *node, int64_t horizon_ns) { node->horizon_ns = horizon_ns; }
 
 void pw_node_busy(pw_node *node)
 {

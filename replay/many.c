@@ -5,14 +5,19 @@
 #include "native/own_memory.h"
 #include "native/status.h"
 
+/* Kinds of events of the heap. */
+enum { RUN, ENGINE, BURST };
+
 #define NOBODY UINT32_MAX
 #define HUGE_FROM_NODES 64u /* some 100 KB each */
 
 /* A rank, and the meeting that it was the first to come to. */
 typedef struct {
     pw_node *node;
+    pw_wire *wire; /* the node's */
     pw_program *program;
     bool is_queued, is_waiting; /* the last: as the program's step has left it */
+    int64_t engine_ns;          /* of its event in the heap; PW_NEVER: it has none */
     uint64_t group, num_members, num_come;
     int64_t latest_ns;    /* of those that have come */
     uint32_t next_member; /* who came before, to the same meeting */
@@ -24,6 +29,9 @@ struct pw_many {
     uint32_t num_nodes, num_ended, failed;
     const pw_node *first; /* that was opened; NULL: none yet */
     pw_wire **wires;      /* NULL: the node's */
+    bool is_ordered;      /* by virtual time; else as the recorded turns say */
+    pw_topology *topology;
+    pw_links *links; /* NULL: each pair of nodes has one */
     seat *seats;
     uint32_t *meetings; /* by group, num_buckets of them: who came first */
     uint32_t num_buckets;
@@ -49,7 +57,7 @@ static int make_parts(pw_many *many)
     return code < 0 ? code : pw_wire_join(many->num_nodes, many->wires);
 }
 
-static void wake(void *context, uint32_t node);
+static bool wake(void *context, uint32_t node, const pw_wire_burst *burst);
 
 int pw_many_create(uint32_t num_nodes, pw_many **out)
 {
@@ -77,6 +85,8 @@ void pw_many_destroy(pw_many *many)
         if (many->wires[i]) many->wires[i]->ops->close(many->wires[i]);
     }
     pw_event_queue_destroy(many->queue);
+    pw_links_destroy(many->links);
+    pw_topology_destroy(many->topology);
     free(many->meetings);
     free(many->seats);
     free(many->wires);
@@ -87,18 +97,28 @@ void pw_many_destroy(pw_many *many)
 
 #define LAST UINT16_MAX /* priority of one that lets those of its time go first */
 
-/* Time, then node: the queue has 16 bits for the last. It has room for all, so that this cannot
- * fail. */
-static void queue_at(pw_many *many, uint32_t node, int64_t time_ns)
+/* Time, then node: the queue has 16 bits for the last. What has no room is missed at the next step.
+ */
+static void push(pw_many *many, uint32_t node, int64_t time_ns, uint32_t kind, uint32_t source,
+                 uint64_t token)
 {
     const pw_program *program = many->seats[node].program;
-    const bool is_last = program && pw_program_yields(program);
+    const bool is_last = kind == RUN && program && pw_program_yields(program);
     const pw_event event = {.time_ns = time_ns,
                             .priority = is_last ? LAST : (uint16_t)(node >> 16),
                             .source = (uint16_t)node,
-                            .subject = node};
-    many->seats[node].is_queued = true;
+                            .kind = kind,
+                            .subject = (uint64_t)source << 32 | node,
+                            .detail = token};
     (void)pw_event_queue_push(many->queue, &event);
+}
+
+static uint32_t node_of(const pw_event *event) { return (uint32_t)event->subject; }
+
+static void queue_at(pw_many *many, uint32_t node, int64_t time_ns)
+{
+    many->seats[node].is_queued = true;
+    push(many, node, time_ns, RUN, 0, 0);
 }
 
 static void queue_running(pw_many *many, uint32_t node)
@@ -106,18 +126,57 @@ static void queue_running(pw_many *many, uint32_t node)
     queue_at(many, node, pw_node_clock(many->seats[node].node)->now_ns);
 }
 
-/* A burst for it has been sent. */
-static void wake(void *context, uint32_t node)
+/* A burst for it has been sent. It comes when it arrives; messages of one source in their order. */
+static bool wake(void *context, uint32_t node, const pw_wire_burst *burst)
 {
     pw_many *many = context;
     const seat *self = &many->seats[node];
-    if (!self->is_queued && self->is_waiting) queue_at(many, node, many->now_ns);
+    bool keeps_order;
+    if (!many->is_ordered) {
+        if (!self->is_queued && self->is_waiting) queue_at(many, node, many->now_ns);
+        return false;
+    }
+    const int64_t arrival_ns = pw_ni_arrival_ns(burst->data, burst->num_bytes, &keeps_order);
+    push(many, node, pw_later(arrival_ns, many->now_ns), BURST, burst->source,
+         keeps_order ? 0 : burst->token);
+    return keeps_order;
+}
+
+/* What its NI will do of itself. */
+static void queue_engine(pw_many *many, uint32_t node)
+{
+    seat *self = &many->seats[node];
+    const int64_t next_ns = pw_ni_next_ns(pw_node_ni(self->node));
+    if (next_ns == self->engine_ns) return;
+    self->engine_ns = next_ns;
+    if (next_ns != PW_NEVER) push(many, node, next_ns, ENGINE, 0, 0);
 }
 
 static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish)
 {
     const pw_many *many = context;
     return pw_program_key(many->seats[peer].program, wish);
+}
+
+/* What all nodes have in common is that of the first one. */
+static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw_sentence *reason)
+{
+    const pw_settings *settings = &config->settings;
+    char why[PW_TOPOLOGY_REASON_BYTES];
+    many->is_ordered = !(flags & PW_REPLAY_VERIFIES);
+    int code = pw_topology_create(config->run.topology, config->run.placement, many->num_nodes,
+                                  (uint32_t)config->costs.nodes_per_qfdb, &many->topology, why);
+    if (code < 0) return pw_sentence_refuse(reason, code, "%s", why);
+    if (settings->network_model != PW_NETWORK_LINKS) return PW_OK;
+    if (!many->is_ordered)
+        return pw_sentence_refuse(reason, PW_ERR_INVALID,
+                                  "network.model = 'links': a recorded run had links of its own "
+                                  "between each two nodes; take private to verify it");
+    code = pw_links_create(many->topology, &config->costs, settings->network_wait_limit_ns,
+                           &many->links);
+    return code < 0 ? pw_sentence_refuse(reason, code, "no memory for %u links",
+                                         pw_topology_num_links(many->topology))
+                    : PW_OK;
 }
 
 int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
@@ -131,10 +190,17 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
     pw_wire *wire = many->wires[node];
     many->wires[node] = NULL;
     pw_node_opening own = *opening;
+    int code = many->first ? PW_OK : begin(many, config, flags, reason);
     own.like = many->first;
-    int code = pw_node_open(config, &own, wire, &self->node, reason);
+    own.topology = many->topology;
+    own.links = many->links;
+    if (code < 0) wire->ops->close(wire);
+    else code = pw_node_open(config, &own, wire, &self->node, reason);
     if (code < 0) return code;
     if (!many->first) many->first = self->node;
+    self->engine_ns = PW_NEVER;
+    self->wire = wire;
+    if (many->is_ordered) (void)pw_wire_expect(wire, NULL, 0);
     const pw_program_options options = {
         .node = self->node,
         .source = *source,
@@ -222,19 +288,24 @@ static int64_t last_ns(const pw_many *many, uint32_t node)
 {
     const pw_event *next = pw_event_queue_first(many->queue);
     if (!next) return PW_NEVER;
-    return next->time_ns - (next->subject < node && next->priority != LAST);
+    return next->time_ns - (node_of(next) < node && next->priority != LAST);
 }
 
-static int step(pw_many *many, uint32_t node)
+/* A program that runs goes on at its own events alone; the NI at any. */
+static int step(pw_many *many, uint32_t node, uint32_t kind)
 {
     pw_program *program = many->seats[node].program;
     const uint32_t waited = pw_program_waits(program);
+    const bool runs = !waited && kind == RUN;
     int code = PW_OK;
-    if (!waited) code = pw_program_go(program, last_ns(many, node));
-    if (code >= 0 && !waited && pw_program_waits(program) == PW_PROGRAM_WAITS_GROUP)
+    if (many->is_ordered) pw_node_set_horizon(many->seats[node].node, last_ns(many, node));
+    if (runs) code = pw_program_go(program, last_ns(many, node));
+    if (code >= 0 && runs && pw_program_waits(program) == PW_PROGRAM_WAITS_GROUP)
         code = come_to_meeting(many, node);
     if (code >= 0 && pw_program_waits(program)) code = pw_program_turn(program);
+    else if (code >= 0 && many->is_ordered) code = pw_program_serve(program);
     if (code < 0) return fail(many, node, code);
+    if (many->is_ordered) queue_engine(many, node);
     const uint32_t waits = pw_program_waits(program);
     many->seats[node].is_waiting = waits != PW_PROGRAM_RUNS;
     many->num_ended += waits == PW_PROGRAM_ENDED && waited != PW_PROGRAM_ENDED;
@@ -247,12 +318,18 @@ int pw_many_run(pw_many *many, uint64_t max_steps)
     pw_event next;
     for (uint64_t i = 0; i < max_steps; i++) {
         if (!pw_event_queue_pop(many->queue, &next)) return 0;
-        const uint32_t node = (uint32_t)next.subject;
+        const uint32_t node = node_of(&next);
+        seat *self = &many->seats[node];
+        if (next.kind == ENGINE && next.time_ns != self->engine_ns) continue;
         many->now_ns = next.time_ns;
         many->num_steps++;
-        many->seats[node].is_queued = false;
-        const int code = step(many, node);
+        if (next.kind == RUN) self->is_queued = false;
+        else if (next.kind == ENGINE) self->engine_ns = PW_NEVER;
+        else pw_wire_hand(self->wire, (uint32_t)(next.subject >> 32), next.detail);
+        const int code = step(many, node, next.kind);
         if (code < 0) return code;
+        if (pw_event_queue_lost_event(many->queue))
+            return pw_sentence_refuse(&many->reason, PW_ERR_NOMEM, "no memory for events");
     }
     return 1;
 }

@@ -226,6 +226,11 @@ int pw_program_go(pw_program *program, int64_t until_ns)
     return PW_OK;
 }
 
+int pw_program_serve(pw_program *program)
+{
+    return of_node(program, pw_node_turn(program->node, false));
+}
+
 int pw_program_turn(pw_program *program)
 {
     if (program->waits == PW_PROGRAM_WAITS_TURN) return follow_turns(program);

@@ -79,6 +79,8 @@ void pw_program_destroy(pw_program *program);
  * or a code with a reason; PW_ERR_UNRECOVERABLE: a recorded time differs, or an operation has
  * failed. */
 int pw_program_go(pw_program *program, int64_t until_ns);
+/* The CPU is busy: a turn of its node. A negative code with a reason. */
+int pw_program_serve(pw_program *program);
 /* The CPU waits, or has ended: a turn of its node. 1: it can go on now, 0: not yet; or a code. */
 int pw_program_turn(pw_program *program);
 /* The group has met (PW_PROGRAM_WAITS_GROUP): it goes on, not before time_ns. */

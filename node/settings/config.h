@@ -45,6 +45,8 @@ typedef struct {
     int64_t clocks;                            /* PW_CLOCKS_*; the program's other clocks, sleeps */
     int64_t wire;                              /* PW_CARRIER_* */
     char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
+    char topology[PW_CONFIG_PATH_BYTES];       /* see network/topology.h */
+    char placement[PW_CONFIG_PATH_BYTES];
     int64_t huge_pages;                        /* PW_HUGE_PAGES_* */
     int64_t watchdog_ns;                       /* -1: none */
     int64_t strict, quiet;                     /* 0 or 1 */
@@ -98,6 +100,10 @@ typedef struct {
      * memory_backend.backend = model its settings count as they stand; else every page is absent
      * until pw_memory_set or the node itself brings it in. No service can be opened. */
     uint8_t has_no_bytes;
+    /* The network that the nodes of this process stand in, and its links, which they share: see
+     * pw_ni_set_network. NULL: the settings' topology, and a link for each pair. */
+    const pw_topology *topology;
+    pw_links *links;
     /* NULL, or another node of this process: what is the same is shared with it. It may be
      * destroyed before; one thread for both. */
     const pw_node *like;

@@ -394,6 +394,10 @@ static const pw_setting_row rows[] = {
      SIZE(block_bytes, 4 * KIB, 16 * KIB), .power_of_two = 1},
     {"firmware.window_blocks", "2", "blocks of one transfer that are outstanding at a time",
      COUNT(window_blocks, "blocks", 1, 64)},
+    {"firmware.multipath", "1",
+     "ways that the blocks of a transfer take in turn where network.model = links and the topology "
+     "has several [R5 1.2]",
+     COUNT(multipath, "ways", 1, 64)},
     {"firmware.high_limit", "16KiB", "largest transfer of the high class (issued in one go)",
      SIZE(high_limit_bytes, 1, 4 * GIB)},
     {"firmware.medium_limit", "512KiB", "largest transfer of the medium class; larger ones are low",
@@ -483,6 +487,23 @@ static const pw_setting_row rows[] = {
      "is checked always",
      CHOICE(write_keys, {"unit", PW_WRITE_KEYS_UNIT}, {"needed", PW_WRITE_KEYS_NEEDED},
             {"optional", PW_WRITE_KEYS_OPTIONAL})},
+
+    /* [network] */
+    {"network.topology", "qfdb",
+     "links and routers between the nodes: qfdb: the machine's own, or with the sides of its torus "
+     "of boards qfdb:4x2x2; torus:16x8x8; mesh:16x16; fat-tree:2;4,4;1,2;1,2; "
+     "dragonfly:9,2;2,1;4,1;2;ugal; full; file:PATH; docs/network.md",
+     KIND(TEXT), NO_FIELD, KEPT(topology)},
+    {"network.placement", "packed",
+     "where ranks stand: packed: in order; round-robin: one on each board or switch in turn; "
+     "random:SEED; or the path of a file with a place for each rank",
+     KIND(TEXT), NO_FIELD, KEPT(placement)},
+    {"network.model", "private",
+     "private: each pair of nodes has a link of its own, as fast as the slowest on the way; links: "
+     "all nodes share the links of the topology, where one process holds them all (replay, lab)",
+     CHOICE(network_model, {"private", PW_NETWORK_PRIVATE}, {"links", PW_NETWORK_LINKS})},
+    {"network.wait_limit", "100us", "a block that waits longer before a link is counted",
+     DURATION(network_wait_limit_ns, 0, 3600 * S)},
 
     /* [unimem] */
     {"unimem.fifo_words", "512",

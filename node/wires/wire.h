@@ -74,8 +74,13 @@ struct pw_wire {
 /* wires[i] becomes that of node i; each is closed by itself. PW_ERR_INVALID: no nodes. */
 int pw_wire_join(uint32_t num_nodes, pw_wire **wires);
 /* From now on `sent` is called behind each burst for a node that any of the joined wires sends; it
- * must not send. */
-void pw_wire_watch(pw_wire *wire, void (*sent)(void *context, uint32_t node), void *context);
+ * must not send. true: it keeps its order among those of its source of which the same was said. */
+void pw_wire_watch(pw_wire *wire,
+                   bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
+                   void *context);
+/* After pw_wire_expect: a further poll gives the burst of this token too; token 0: the first one of
+ * the source that keeps its order. */
+void pw_wire_hand(pw_wire *wire, uint32_t source, uint64_t token);
 /* The next polls of a joined wire give the first burst of each source, one after the other, and
  * then none: true. false: not all are here yet, and polls give none. */
 bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources);

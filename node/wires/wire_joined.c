@@ -7,6 +7,7 @@
 typedef struct {
     pw_link link;
     uint32_t source, destination, num_bytes;
+    bool keeps_order; /* among those of its source that do */
     uint8_t *data;
 } entry;
 
@@ -24,7 +25,7 @@ typedef struct {
 
 struct join {
     uint32_t num_nodes, num_open;
-    void (*sent)(void *context, uint32_t node); /* NULL: nobody watches */
+    bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst); /* NULL: none watches */
     void *context;
     pw_pool pool;
     pw_parts parts;
@@ -42,6 +43,14 @@ static void leave(join *joined, entry *burst)
     pw_queue_append(&source->left, burst);
 }
 
+static pw_wire_burst seen_from_outside(const entry *burst)
+{
+    return (pw_wire_burst){.source = burst->source,
+                           .num_bytes = burst->num_bytes,
+                           .data = burst->data,
+                           .token = (uint64_t)(uintptr_t)burst};
+}
+
 static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes,
                       bool *is_free)
 {
@@ -55,7 +64,10 @@ static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_
     pw_queue_append(&joined->ends[peer].inbox, burst);
     self->num_pending++;
     *is_free = false;
-    if (joined->sent) joined->sent(joined->context, peer);
+    if (joined->sent) {
+        const pw_wire_burst seen = seen_from_outside(burst);
+        burst->keeps_order = joined->sent(joined->context, peer, &seen);
+    }
     return PW_OK;
 }
 
@@ -73,10 +85,7 @@ static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
     end *self = (end *)(void *)wire;
     entry *burst = pw_queue_take(self->expects ? &self->expected : &self->inbox);
     if (!burst) return 0;
-    *out = (pw_wire_burst){.source = burst->source,
-                           .num_bytes = burst->num_bytes,
-                           .data = burst->data,
-                           .token = (uint64_t)(uintptr_t)burst};
+    *out = seen_from_outside(burst);
     return 1;
 }
 
@@ -85,11 +94,12 @@ static void taken(pw_wire *wire, const pw_wire_burst *burst)
     leave(((end *)(void *)wire)->joined, (entry *)(uintptr_t)burst->token);
 }
 
-/* The first burst of the source, out of the queue; NULL: there is none. */
-static entry *take_from(pw_queue *queue, uint32_t source)
+/* The first burst that suits, out of the queue; NULL: there is none. */
+static entry *take_first(pw_queue *queue, bool (*suits)(const void *wanted, const entry *burst),
+                         const void *wanted)
 {
     pw_link *before = NULL, *each = queue->first;
-    while (each && ((const entry *)each)->source != source) {
+    while (each && !suits(wanted, (const entry *)each)) {
         before = each;
         each = each->next;
     }
@@ -98,6 +108,29 @@ static entry *take_from(pw_queue *queue, uint32_t source)
     else queue->first = each->next;
     if (!each->next) queue->last = before;
     return (entry *)each;
+}
+
+static bool is_from(const void *source, const entry *burst)
+{
+    return burst->source == *(const uint32_t *)source;
+}
+
+static bool is_next_from(const void *source, const entry *burst)
+{
+    return burst->keeps_order && is_from(source, burst);
+}
+
+static bool is_itself(const void *token, const entry *burst)
+{
+    return (uintptr_t)burst == *(const uint64_t *)token;
+}
+
+void pw_wire_hand(pw_wire *wire, uint32_t source, uint64_t token)
+{
+    end *self = (end *)(void *)wire;
+    entry *burst = token ? take_first(&self->inbox, is_itself, &token)
+                         : take_first(&self->inbox, is_next_from, &source);
+    if (burst) pw_queue_append(&self->expected, burst);
 }
 
 /* Back to the inbox, before all others: the order of each source is as it was. */
@@ -115,7 +148,7 @@ bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources
     end *self = (end *)(void *)wire;
     self->expects = true;
     for (uint32_t i = 0; i < num_sources; i++) {
-        entry *burst = take_from(&self->inbox, sources[i]);
+        entry *burst = take_first(&self->inbox, is_from, &sources[i]);
         if (!burst) {
             put_back(self);
             return false;
@@ -191,7 +224,9 @@ int pw_wire_join(uint32_t num_nodes, pw_wire **wires)
     return PW_OK;
 }
 
-void pw_wire_watch(pw_wire *wire, void (*sent)(void *context, uint32_t node), void *context)
+void pw_wire_watch(pw_wire *wire,
+                   bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
+                   void *context)
 {
     join *joined = ((end *)(void *)wire)->joined;
     joined->sent = sent;

@@ -67,6 +67,11 @@ class NetworkInterfaceConfig(Section):
     """NI FIFO, link and what the NI serves."""
 
 
+@section("network")
+class NetworkConfig(Section):
+    """Topology, where ranks stand in it, and whether they share its links; docs/network.md."""
+
+
 @section("unimem")
 class UnimemConfig(Section):
     """Virtualised mailbox, shared memory of the atomic service, buffers of the DMA library;

@@ -65,10 +65,11 @@ static void test_a_close_leaves_nobody_with_a_buffer_of_its_node(void)
     assert(pw_wire_join(0, wires) == PW_ERR_INVALID);
 }
 
-static void note(void *context, uint32_t node)
+static bool note(void *context, uint32_t node, const pw_wire_burst *burst)
 {
     uint32_t *told = context;
     told[node]++;
+    return burst->num_bytes == 1;
 }
 
 static void test_who_watches_is_told_of_each_burst(void)

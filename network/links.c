@@ -1,0 +1,120 @@
+#include "network/links.h"
+
+#include <stdlib.h>
+
+#include "native/calendar.h"
+#include "native/status.h"
+
+typedef struct {
+    pw_calendar calendar;
+    pw_link_use use;
+    int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
+} link_state;
+
+struct pw_links {
+    const pw_topology *topology;
+    int64_t byte_ps_1000[2]; /* by tier: 1000 x picoseconds of a byte */
+    int64_t hop_ns, wait_limit_ns;
+    int64_t asked_ns; /* when backlogs are asked for */
+    link_state states[];
+};
+
+int pw_links_create(const pw_topology *topology, const pw_costs *costs, int64_t wait_limit_ns,
+                    pw_links **out)
+{
+    const uint32_t num_links = pw_topology_num_links(topology);
+    pw_links *links = calloc(1, sizeof *links + num_links * sizeof *links->states);
+    if (!links) return PW_ERR_NOMEM;
+    links->topology = topology;
+    links->byte_ps_1000[PW_TIER_INSIDE] = pw_link_byte_ps_1000(costs, PW_TIER_INSIDE);
+    links->byte_ps_1000[PW_TIER_BETWEEN] = pw_link_byte_ps_1000(costs, PW_TIER_BETWEEN);
+    links->hop_ns = costs->hop_ns;
+    links->wait_limit_ns = wait_limit_ns;
+    *out = links;
+    return PW_OK;
+}
+
+void pw_links_destroy(pw_links *links)
+{
+    if (!links) return;
+    for (uint32_t i = 0; i < pw_topology_num_links(links->topology); i++)
+        pw_calendar_finish(&links->states[i].calendar);
+    free(links);
+}
+
+const pw_topology *pw_links_topology(const pw_links *links) { return links->topology; }
+
+/* A booking may reach over several windows, and begin before the latest one: then it counts there
+ * for what is behind its beginning. */
+static void note_use(link_state *state, int64_t start_ns, int64_t busy_ns)
+{
+    pw_link_use *use = &state->use;
+    while (busy_ns > 0) {
+        const int64_t window_ns = start_ns - start_ns % PW_LINK_WINDOW_NS;
+        const int64_t room_ns = window_ns + PW_LINK_WINDOW_NS - start_ns;
+        const int64_t part_ns = busy_ns < room_ns ? busy_ns : room_ns;
+        if (window_ns > state->window_ns) {
+            state->window_ns = window_ns;
+            state->in_window_ns = 0;
+        }
+        state->in_window_ns += part_ns;
+        if (state->in_window_ns > use->busiest_ns) {
+            use->busiest_ns = state->in_window_ns;
+            use->busiest_at_ns = state->window_ns;
+        }
+        start_ns += part_ns;
+        busy_ns -= part_ns;
+    }
+}
+
+static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t at_ns,
+                    int64_t *busy_ns)
+{
+    link_state *state = &links->states[link];
+    pw_topology_link about;
+    pw_topology_link_at(links->topology, link, &about);
+    const uint64_t busy_ps = wire_bytes * (uint64_t)links->byte_ps_1000[about.tier] / 1000;
+    *busy_ns = (int64_t)((busy_ps + 999) / 1000);
+    const int64_t start_ns = pw_calendar_book(&state->calendar, at_ns, *busy_ns);
+    const int64_t wait_ns = start_ns - at_ns;
+    state->use.num_blocks++;
+    state->use.num_bytes += wire_bytes;
+    state->use.busy_ns += *busy_ns;
+    state->use.waited_ns += wait_ns;
+    state->use.num_long_waits += wait_ns > links->wait_limit_ns;
+    if (wait_ns > state->use.longest_wait_ns) state->use.longest_wait_ns = wait_ns;
+    note_use(state, start_ns, *busy_ns);
+    return start_ns;
+}
+
+/* How long a block that came now would wait. */
+static int64_t backlog(const void *context, uint32_t link)
+{
+    const pw_links *links = context;
+    return pw_calendar_peek(&links->states[link].calendar, links->asked_ns, 1) - links->asked_ns;
+}
+
+void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant, uint64_t salt,
+                   uint64_t wire_bytes, int64_t at_ns, pw_passing *out)
+{
+    uint32_t way[PW_ROUTE_MAX];
+    links->asked_ns = at_ns;
+    const uint32_t num_links = pw_topology_route_by(links->topology, from, to, variant, salt,
+                                                    backlog, links, way);
+    int64_t head_ns = at_ns, tail_ns = at_ns, busy_ns;
+    *out = (pw_passing){.leaves_ns = at_ns};
+    for (uint32_t i = 0; i < num_links; i++) {
+        const int64_t start_ns = book(links, way[i], wire_bytes, head_ns, &busy_ns);
+        if (i == 0) out->leaves_ns = start_ns;
+        else out->waited_ns += start_ns - head_ns;
+        head_ns = start_ns + links->hop_ns;
+        tail_ns = pw_later(tail_ns, start_ns + busy_ns) + links->hop_ns;
+    }
+    out->head_ns = head_ns;
+    out->tail_ns = tail_ns;
+}
+
+void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out)
+{
+    *out = links->states[link].use;
+}

@@ -1,0 +1,74 @@
+/* Which links a block passes from one node to another: the machine's own network and others.
+ *
+ * A place is where a node can stand; a router has links, and in most topologies each place is one.
+ * Routes are arithmetic, or out of a table for a graph of a user's own. Read-only once it is made:
+ * all nodes of a process share it. */
+#ifndef PW_NETWORK_TOPOLOGY_H
+#define PW_NETWORK_TOPOLOGY_H
+#include "native/types.h"
+
+/* cdef begin */
+typedef struct pw_topology pw_topology;
+
+#define PW_ROUTE_MAX 64              /* links of a route */
+#define PW_TOPOLOGY_DIMENSIONS 8     /* of a torus or mesh */
+#define PW_TOPOLOGY_LEVELS 8         /* of a fat tree */
+#define PW_TOPOLOGY_ROUTERS_MAX 4096 /* of a graph: its table has their square */
+#define PW_TOPOLOGY_PLACES_MAX 4194304
+#define PW_TOPOLOGY_REASON_BYTES 256
+
+/* Which of a topology's rates and names a link has. */
+#define PW_TIER_INSIDE 0  /* between nodes of a QFDB */
+#define PW_TIER_BETWEEN 1 /* all others */
+
+typedef struct {
+    /* Routers: switches of a fat tree stand behind its places, level by level, places of a
+     * dragonfly behind its routers. The same: there is no such link, as at the border of a mesh. */
+    uint32_t from, to;
+    uint32_t tier;     /* PW_TIER_* */
+    uint32_t cable;    /* of those between the same two */
+} pw_topology_link;
+
+/* text:
+ *   qfdb, or qfdb:4x2x2    boards of nodes, joined all to all; a torus of boards [PART 4.1]. Without
+ *                          a shape: rings of four boards, a blade each, as square as it goes
+ *   torus:16x8x8           a router a node; dimension order, the shorter way round
+ *   mesh:16x16             the same without the ways round
+ *   fat-tree:L;down;up;cables   D-mod-k: fat-tree:2;4,4;1,2;1,2 has two levels, 4 and 4 below a
+ *                          switch, 1 and 2 above, joined by 1 and 2 cables
+ *   dragonfly:g,c;k,c;r,c;n     groups, chassis a group, routers a chassis, each with the cables
+ *                          between two of them; nodes a router. Then ;minimal, ;valiant or ;ugal
+ *   full                   a link from each to each
+ *   file:PATH              routers and links of a file: see network/graphs.py
+ * num_nodes: that stand in it; nodes_per_board: of qfdb. PW_ERR_INVALID, PW_ERR_NOMEM or
+ * PW_ERR_HOST (errno): reason is a sentence. */
+int pw_topology_create(const char *text, const char *placement, uint32_t num_nodes,
+                       uint32_t nodes_per_board, pw_topology **out,
+                       char reason[PW_TOPOLOGY_REASON_BYTES]);
+void pw_topology_destroy(pw_topology *topology);
+uint32_t pw_topology_num_places(const pw_topology *topology);
+uint32_t pw_topology_num_routers(const pw_topology *topology);
+uint32_t pw_topology_num_links(const pw_topology *topology);
+/* Where a node stands. placement: packed: node i at place i; round-robin: one after the other on
+ * each board, switch, router or first dimension; random:SEED; or the path of a file of numbers, a
+ * place for each node. */
+uint32_t pw_topology_place(const pw_topology *topology, uint32_t node);
+/* link below pw_topology_num_links. */
+void pw_topology_link_at(const pw_topology *topology, uint32_t link, pw_topology_link *out);
+/* Which way of several: variant 0 is the usual one. salt: what draws are made with, where a way is
+ * drawn (Valiant, UGAL). There is room for PW_ROUTE_MAX links in `links`. Returns how many there
+ * are; 0 from a node to itself. */
+uint32_t pw_topology_route(const pw_topology *topology, uint32_t from, uint32_t to,
+                           uint32_t variant, uint64_t salt, uint32_t *links);
+/* Links of the usual way. */
+uint32_t pw_topology_hops(const pw_topology *topology, uint32_t from, uint32_t to);
+/* The slowest of its links is of this tier. */
+uint32_t pw_topology_tier(const pw_topology *topology, uint32_t from, uint32_t to);
+/* cdef end */
+
+/* How long a link is busy already, for routes that look at that (UGAL). */
+typedef int64_t (*pw_link_backlog)(const void *context, uint32_t link);
+uint32_t pw_topology_route_by(const pw_topology *topology, uint32_t from, uint32_t to,
+                              uint32_t variant, uint64_t salt, pw_link_backlog backlog,
+                              const void *context, uint32_t *links);
+#endif
