@@ -238,7 +238,9 @@ uint32_t pw_topology_route(const pw_topology *topology, uint32_t from, uint32_t 
 uint32_t pw_topology_hops(const pw_topology *topology, uint32_t from, uint32_t to)
 {
     uint32_t links[PW_ROUTE_MAX];
-    return pw_topology_route(topology, from, to, 0, 0, links);
+    const uint32_t there = pw_topology_route(topology, from, to, 0, 0, links);
+    const uint32_t back = pw_topology_route(topology, to, from, 0, 0, links);
+    return there > back ? there : back;
 }
 
 uint32_t pw_topology_tier(const pw_topology *topology, uint32_t from, uint32_t to)

@@ -60,7 +60,8 @@ void pw_topology_link_at(const pw_topology *topology, uint32_t link, pw_topology
  * are; 0 from a node to itself. */
 uint32_t pw_topology_route(const pw_topology *topology, uint32_t from, uint32_t to,
                            uint32_t variant, uint64_t salt, uint32_t *links);
-/* Links of the usual way. */
+/* Links of the usual way, or of the one back if there are more: bounds that both ends tell each
+ * other rely on one latency of a pair. */
 uint32_t pw_topology_hops(const pw_topology *topology, uint32_t from, uint32_t to);
 /* The slowest of its links is of this tier. */
 uint32_t pw_topology_tier(const pw_topology *topology, uint32_t from, uint32_t to);

@@ -315,6 +315,8 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     block->first_ns = link_ns + block->queued_ns + first_packet_ns;
     block->waited_ns = link_ns + block->queued_ns - at_ns;
     block->last_ns = pw_later(tail_ns, start_ns + engine_ns + path->latency_ns);
+    /* a last link may be faster than the one that the head was serialised on */
+    block->last_ns = pw_later(block->last_ns, block->first_ns);
     if (ni->settings->engine == PW_ENGINE_ZDMA) pace(ni, block, link_ns);
     return link_ns;
 }

@@ -37,6 +37,7 @@ struct pw_many {
     uint32_t num_buckets;
     pw_event_queue *queue;
     int64_t now_ns; /* of the step */
+    int64_t reach_ns; /* nothing that a node does is felt by another one before */
     uint64_t num_steps;
     pw_sentence reason;
 };
@@ -167,6 +168,8 @@ static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw
     int code = pw_topology_create(config->run.topology, config->run.placement, many->num_nodes,
                                   (uint32_t)config->costs.nodes_per_qfdb, &many->topology, why);
     if (code < 0) return pw_sentence_refuse(reason, code, "%s", why);
+    many->reach_ns = config->costs.ni_send_ns + config->costs.hop_ns + config->costs.ni_receive_ns;
+    if (many->reach_ns < 1) many->reach_ns = 1;
     if (settings->network_model != PW_NETWORK_LINKS) return PW_OK;
     if (!many->is_ordered)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
@@ -283,12 +286,14 @@ static int fail(pw_many *many, uint32_t node, int code)
     return code;
 }
 
-/* Until when it is this node's turn. */
+/* Until when it is this node's turn: others may answer to what it does. */
 static int64_t last_ns(const pw_many *many, uint32_t node)
 {
     const pw_event *next = pw_event_queue_first(many->queue);
-    if (!next) return PW_NEVER;
-    return next->time_ns - (node_of(next) < node && next->priority != LAST);
+    const int64_t reach_ns = many->is_ordered ? many->now_ns + many->reach_ns - 1 : PW_NEVER;
+    if (!next) return reach_ns;
+    const int64_t until_ns = next->time_ns - (node_of(next) < node && next->priority != LAST);
+    return until_ns < reach_ns ? until_ns : reach_ns;
 }
 
 /* A program that runs goes on at its own events alone; the NI at any. */

@@ -34,6 +34,7 @@ from pagewire.run.settings.sections import (
     FirmwareConfig,
     MemoryBackendConfig,
     MiniConfig,
+    NetworkConfig,
     NetworkInterfaceConfig,
     OdpConfig,
     ResidencyConfig,
@@ -115,6 +116,7 @@ class Config:
     driver: DriverConfig = dataclasses.field(default_factory=DriverConfig)
     firmware: FirmwareConfig = dataclasses.field(default_factory=FirmwareConfig)
     ni: NetworkInterfaceConfig = dataclasses.field(default_factory=NetworkInterfaceConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
     unimem: UnimemConfig = dataclasses.field(default_factory=UnimemConfig)
     impairments: ImpairmentsConfig = dataclasses.field(default_factory=ImpairmentsConfig)
     sources: Mapping[str, str] = dataclasses.field(

@@ -61,9 +61,10 @@ def test_rows_are_those_of_compare_and_equal_over_processes(file, tmp_path, caps
 def windows(tmp_path) -> str:
     """Rank 0 puts to pages that rank 1 touches while it computes."""
     meet, put = r.Meet(1, 2), r.Put(1, 8192, 0, 0, 1, 0)
-    touched, names = r.Pages(1, 0, 2, 1), [r.Name(0, "Barrier")]
+    touched, sent = r.Pages(1, 0, 2, 1), r.Pages(0, 0, 2, 1)
+    names = [r.Name(0, "Barrier")]
     behind = [r.Compute(2_000_000), r.Call(0), r.Leave(), r.End()]
-    origin = [*names, r.Call(0), meet, put, r.Done(0), r.Leave(), *behind]
+    origin = [*names, sent, r.Call(0), meet, put, r.Done(0), r.Leave(), *behind]
     owner = [r.Call(0), r.Register(8192, 1, 0), meet, r.Leave(), r.Compute(1_000_000), r.Call(0),
              touched, r.Leave(), r.End()]  # fmt: skip
     made = HandMade(origin, [*names, *owner], settings={"run.memory": "part"})
