@@ -24,7 +24,7 @@ typedef struct pw_topology pw_topology;
 typedef struct {
     /* Routers: switches of a fat tree stand behind its places, level by level, places of a
      * dragonfly behind its routers. The same: there is no such link, as at the border of a mesh. */
-    uint32_t from, to;
+    uint32_t source, target;
     uint32_t tier;     /* PW_TIER_* */
     uint32_t cable;    /* of those between the same two */
 } pw_topology_link;

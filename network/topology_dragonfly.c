@@ -164,12 +164,12 @@ static void link_inside(const pw_dragonfly *fly, uint32_t from, uint32_t number,
     const uint32_t mine = from % fly->routers, chassis = from / fly->routers % fly->chassis;
     if (number < num_green) {
         const uint32_t other = number / fly->router_cables;
-        out->to = from - mine + other + (other >= mine);
+        out->target = from - mine + other + (other >= mine);
         out->cable = number % fly->router_cables;
     } else {
         const uint32_t other = (number - num_green) / fly->chassis_cables;
         const uint32_t its = other + (other >= chassis);
-        out->to = from + its * fly->routers - chassis * fly->routers;
+        out->target = from + its * fly->routers - chassis * fly->routers;
         out->cable = (number - num_green) % fly->chassis_cables;
     }
 }
@@ -179,22 +179,22 @@ static void link_of_fly(const pw_topology *topology, uint32_t link, pw_topology_
     const pw_dragonfly *fly = &topology->dragonfly;
     *out = (pw_topology_link){.tier = PW_TIER_BETWEEN};
     if (link < fly->first_global) {
-        out->from = link / fly->locals;
-        link_inside(fly, out->from, link % fly->locals, out);
+        out->source = link / fly->locals;
+        link_inside(fly, out->source, link % fly->locals, out);
     } else if (link < fly->first_inject) {
         const uint32_t group = (link - fly->first_global) / channels(fly);
         const uint32_t channel = (link - fly->first_global) % channels(fly);
         const uint32_t ahead = channel / fly->group_cables;
         const uint32_t other = (group + ahead + 1) % fly->groups;
         out->cable = channel % fly->group_cables;
-        out->from = router_of_channel(fly, group, channel);
-        out->to = router_of_channel(fly, other, channel_to(fly, other, group, out->cable));
+        out->source = router_of_channel(fly, group, channel);
+        out->target = router_of_channel(fly, other, channel_to(fly, other, group, out->cable));
     } else {
         const uint32_t place = (link - fly->first_inject) / 2;
         const bool is_up = (link - fly->first_inject) % 2 == 0;
         const uint32_t router = place / fly->nodes, node = topology->num_routers + place;
-        out->from = is_up ? node : router;
-        out->to = is_up ? router : node;
+        out->source = is_up ? node : router;
+        out->target = is_up ? router : node;
     }
 }
 

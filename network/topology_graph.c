@@ -28,7 +28,7 @@ static void link_of_full(const pw_topology *topology, uint32_t link, pw_topology
     const uint32_t from = link / (topology->num_places - 1);
     const uint32_t other = link % (topology->num_places - 1);
     *out = (pw_topology_link){
-        .from = from, .to = other + (other >= from), .tier = PW_TIER_BETWEEN};
+        .source = from, .target = other + (other >= from), .tier = PW_TIER_BETWEEN};
 }
 
 const pw_topology_kind pw_topology_full = {read_full, route_full, link_of_full,
@@ -96,10 +96,10 @@ static bool read_lines(pw_topology *topology, const char *path)
 static void sort_links(const pw_topology *topology, uint32_t *starts, uint32_t *order)
 {
     for (uint32_t i = 0; i < topology->num_links; i++)
-        starts[topology->graph.links[i].from + 1]++;
+        starts[topology->graph.links[i].source + 1]++;
     for (uint32_t r = 0; r < topology->num_routers; r++) starts[r + 1] += starts[r];
     for (uint32_t i = topology->num_links; i-- > 0;)
-        order[--starts[topology->graph.links[i].from + 1]] = i;
+        order[--starts[topology->graph.links[i].source + 1]] = i;
     for (uint32_t r = 0; r < topology->num_routers; r++) starts[r] = starts[r + 1];
     starts[topology->num_routers] = topology->num_links;
 }
@@ -118,7 +118,7 @@ static uint32_t find_ways(pw_topology *topology, uint32_t to, const uint32_t *st
     while (head < tail) {
         const uint32_t at = queue[head++];
         for (uint32_t i = starts[at]; i < starts[at + 1]; i++) {
-            const uint32_t next = links[order[i]].to;
+            const uint32_t next = links[order[i]].target;
             if (distance[next] != UINT32_MAX) continue;
             distance[next] = distance[at] + 1;
             queue[tail++] = next;
@@ -127,10 +127,10 @@ static uint32_t find_ways(pw_topology *topology, uint32_t to, const uint32_t *st
     for (uint32_t r = 0; r < num_routers; r++) {
         uint32_t num_best = 0, chosen;
         for (uint32_t i = starts[r]; i < starts[r + 1]; i++)
-            num_best += distance[links[order[i]].to] + 1 == distance[r];
+            num_best += distance[links[order[i]].target] + 1 == distance[r];
         chosen = num_best ? to % num_best : 0;
         for (uint32_t i = starts[r]; num_best && i < starts[r + 1]; i++)
-            if (distance[links[order[i]].to] + 1 == distance[r] && chosen-- == 0)
+            if (distance[links[order[i]].target] + 1 == distance[r] && chosen-- == 0)
                 topology->graph.next[(size_t)r * num_routers + to] = order[i];
     }
     return tail;
@@ -180,7 +180,7 @@ static uint32_t route_file(const pw_topology *topology, const pw_route_wish *wis
     for (uint32_t at = graph->places[wish->from]; at != to;) {
         const uint32_t link = graph->next[(size_t)at * topology->num_routers + to];
         links[num_links++] = link;
-        at = graph->links[link].to;
+        at = graph->links[link].target;
     }
     return num_links;
 }

@@ -84,8 +84,8 @@ static void link_of(const pw_grid *grid, uint32_t router, uint32_t number, pw_to
     const bool is_border =
         !grid->wraps && coordinate(grid, router, dim) == (up ? grid->sides[dim] - 1 : 0);
     *out = (pw_topology_link){
-        .from = router,
-        .to = is_border ? router : neighbour(grid, router, dim, up),
+        .source = router,
+        .target = is_border ? router : neighbour(grid, router, dim, up),
         .tier = PW_TIER_BETWEEN,
         .cable = behind % grid->cables[dim],
     };
@@ -209,14 +209,14 @@ static void link_of_boards(const pw_topology *topology, uint32_t link, pw_topolo
     const uint32_t num_outer = topology->grid.links_per_router;
     if (number < num_outer) {
         link_of(&topology->grid, board, number, out);
-        out->from *= size;
-        out->to *= size;
+        out->source *= size;
+        out->target *= size;
         return;
     }
     const uint32_t from = (number - num_outer) / (size - 1);
     const uint32_t other = (number - num_outer) % (size - 1);
-    *out = (pw_topology_link){.from = board * size + from,
-                              .to = board * size + other + (other >= from),
+    *out = (pw_topology_link){.source = board * size + from,
+                              .target = board * size + other + (other >= from),
                               .tier = PW_TIER_INSIDE};
 }
 

@@ -94,8 +94,8 @@ static void link_of_tree(const pw_topology *topology, uint32_t link, pw_topology
     const uint32_t above = tree->first_router[level + 1] +
                            child / tree->ups[level] / tree->down[level] * tree->ups[level + 1] +
                            child % tree->ups[level] * tree->up[level] + parent;
-    *out = (pw_topology_link){.from = goes_down ? above : below,
-                              .to = goes_down ? below : above,
+    *out = (pw_topology_link){.source = goes_down ? above : below,
+                              .target = goes_down ? below : above,
                               .tier = PW_TIER_BETWEEN,
                               .cable = cable};
 }

@@ -354,6 +354,8 @@ void pw_many_read_counts(const pw_many *many, pw_many_counts *out)
     }
 }
 
+const pw_links *pw_many_links(const pw_many *many) { return many->links; }
+
 pw_node *pw_many_node(const pw_many *many, uint32_t node) { return many->seats[node].node; }
 
 void pw_many_place(const pw_many *many, uint32_t node, pw_program_place *out)

@@ -37,6 +37,8 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
 int pw_many_run(pw_many *many, uint64_t max_steps);
 const char *pw_many_reason(const pw_many *many);
 void pw_many_read_counts(const pw_many *many, pw_many_counts *out);
+/* The links that all nodes share; NULL: network.model = private. */
+const pw_links *pw_many_links(const pw_many *many);
 /* Of a rank: see program.h. */
 pw_node *pw_many_node(const pw_many *many, uint32_t node);
 void pw_many_place(const pw_many *many, uint32_t node, pw_program_place *out);

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError
+from pagewire.network import use
 from pagewire.node.strategies.pages import engine_tables
 from pagewire.replay.trace import Reader
 from pagewire.replay.waits import Place, Unmatched, explain
@@ -27,7 +28,6 @@ from pagewire.run.settings.config import Config, load
 
 MATCHINGS = ("recorded", "free")
 TOUCHES = {
-    "use": int(lib.PW_TOUCH_AT_USE),
     "start": int(lib.PW_TOUCH_START),
     "spread": int(lib.PW_TOUCH_SPREAD),
     "end": int(lib.PW_TOUCH_END),
@@ -172,6 +172,8 @@ class Outcome(NamedTuple):
     unmatched: list[Unmatched]
     """Messages that nobody received."""
     warnings: list[str]
+    links: dict[str, Any] | None
+    """How busy the links were that nodes share (network.use); None: network.model = private."""
 
 
 class Replay(Closing):
@@ -184,7 +186,7 @@ class Replay(Closing):
         *,
         verify: bool = False,
         matching: str = "recorded",
-        touch: str = "use",
+        touch: str = "start",
         order: Iterable[int] | None = None,
     ) -> None:
         """matching: receives from any source take what they took, or (free) what is there. touch:
@@ -371,7 +373,15 @@ class Replay(Closing):
             wall_s=time.monotonic() - self._begun_s,
             rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
-        return Outcome(per_rank, performance, self.unmatched(), self._warnings())
+        links = self._links(int(performance.virtual_s * 1e9))
+        return Outcome(per_rank, performance, self.unmatched(), self._warnings(), links)
+
+    def _links(self, run_ns: int) -> dict[str, Any] | None:
+        links = lib.pw_many_links(self._c)
+        if links == ffi.NULL:
+            return None
+        text = self.settings.config.network.topology
+        return use.summary(links, text, self.settings.platform.costs.nodes_per_qfdb, run_ns)
 
     def _warnings(self) -> list[str]:
         """What the trace lacks."""
@@ -412,7 +422,7 @@ def replay_file(
     assignments: Iterable[str] = (),
     *,
     matching: str = "recorded",
-    touch: str = "use",
+    touch: str = "start",
 ) -> tuple[dict[str, Any], Settings, Outcome]:
     """Of a trace file with these settings besides the recorded ones: its META, all settings, and
     what came of it. Raises as `Settings.of` and `Replay` do."""

@@ -99,6 +99,15 @@ def info(
         bool,
         typer.Option("--unimem", help="print Unimem's settings, registers, operations and limits"),
     ] = False,
+    topology: Annotated[
+        bool,
+        typer.Option(
+            "--topology", help="print the network's settings, distances, bisection and a picture"
+        ),
+    ] = False,
+    ranks: Annotated[
+        int, typer.Option(min=1, max=1 << 20, help="--topology: of so many ranks")
+    ] = 16,
     *,
     given: Given,
 ) -> int:
@@ -115,6 +124,8 @@ def info(
         information.print_mini(environ)
     elif unimem:
         information.print_unimem(environ)
+    elif topology:
+        information.print_topology(environ, ranks)
     else:
         information.print_all(environ)
     return 0

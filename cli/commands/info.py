@@ -21,11 +21,14 @@ from pagewire.cli.launch import fabric, mpi_choice
 from pagewire.native import ffi, lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
+from pagewire.network.topology import Topology
 from pagewire.run.settings import config, platform
 from pagewire.smmu import registers
 from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
 from pagewire.unimem import registers as unimem
 
+_PICTURED_MAX, _PICTURED_WIDTH = 1024, 16
+_BISECTED_MAX = 40_000
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
 _CHECKS_PERMISSION = 1
@@ -80,6 +83,44 @@ def print_unimem(environ: Mapping[str, str]) -> None:
     )
     bounds = _table("limits", ("what", "prototype", "here"), unimem.limits(current))
     _print(_settings_table(current, "unimem"), maps, operations, bounds)
+
+
+def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
+    """Settings of the network, how far ranks are from each other, and where they stand."""
+    current = config.load(environ=environ)
+    own, costs = current.network, platform.load(current.run.platform).costs
+    with Topology(
+        own.topology,
+        num_ranks,
+        placement=own.placement,
+        nodes_per_board=costs.nodes_per_qfdb,
+    ) as made:
+        far = made.distances()
+        pairs = sum(far.counts.values())
+        shares = ", ".join(f"{hops}: {count / pairs:.1%}" for hops, count in far.counts.items())
+        rows = [
+            ("ranks, places, routers", f"{num_ranks:,}, {made.num_places:,}, {made.num_routers:,}"),
+            ("links, each way of a cable", f"{sum(1 for _ in made.links()):,}"),
+            ("hops between two ranks", f"{far.mean:.2f} on average, {far.longest} at most"),
+            ("pairs by hops", shares),
+            ("links between the two halves", _bisection(made)),
+        ]
+        facts = _table(f"{own.topology}, {own.placement}", ("what", "value"), rows)
+        picture = _table("hops from rank 0 to each rank, in order", ("first", "hops"))
+        for first in range(0, min(num_ranks, _PICTURED_MAX), _PICTURED_WIDTH):
+            last = min(first + _PICTURED_WIDTH, num_ranks)
+            hops = [len(made.route(0, rank)) for rank in range(first, last)]
+            picture.add_row(str(first), " ".join(f"{each:2}" for each in hops))
+        _print(_settings_table(current, "network"), facts, picture)
+
+
+def _bisection(made: Topology) -> str:
+    if made.num_nodes < 2 or made.num_links > _BISECTED_MAX:
+        return f"not asked for above {_BISECTED_MAX:,} links"
+    try:
+        return f"{made.bisection():,}, each way"
+    except ImportError:
+        return "networkx counts them: pip install 'pagewire[graphs]'"
 
 
 def _print(*tables: Table) -> None:

@@ -32,6 +32,7 @@ from pagewire.run.settings.platform import parse_assignment
 BACKENDS = ("engine", "loggops")
 TOUCH_WAYS = ("start", "spread", "end")
 PROCESSES_MAX = 1024
+_HOTTEST_SHOWN = 4
 _NAMED_MAX = 10
 """Unmatched messages that the terminal shows."""
 
@@ -44,6 +45,8 @@ class Row(NamedTuple):
     performance: Performance | None
     unmatched: Sequence[str]
     warnings: Sequence[str]
+    links: Mapping[str, Any] | None = None
+    """Of network.model = links."""
 
 
 def replay(file: str, asked: Asked, given: Given) -> int:
@@ -185,7 +188,7 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
         items = [Item([*assignments, *choice.assignments], touch=touch) for choice in rows]
         return zip(rows, map(_row_of, work.map(do, items)), strict=True)
 
-    for choice, row in replayed(asked.touch or "use"):
+    for choice, row in replayed(asked.touch or "start"):
         if row.failure and choice in needed:
             progress.say(f"{choice.name}: {row.failure}")
             return 1
@@ -247,6 +250,7 @@ def replay_row(file: str, matching: str, item: Item) -> Row:
         performance=outcome.performance,
         unmatched=[str(each) for each in outcome.unmatched],
         warnings=outcome.warnings,
+        links=outcome.links,
     )
 
 
@@ -297,11 +301,31 @@ def _result(
         "reports": [row.document for row in ended.values()],
         "replay": {
             "matching": asked.matching,
+            **_links_of(ended),
             "performance": total._asdict(),
             "unmatched": list(first.unmatched),
             "warnings": list(first.warnings),
         },
     }
+
+
+def _links_of(rows: Mapping[Choice, Row]) -> dict[str, Any]:
+    links = {choice.name: row.links for choice, row in rows.items() if row.links}
+    return {"links": links} if links else {}
+
+
+def _show_links(rows: Mapping[str, Any]) -> None:
+    """Of each row, how busy its links were."""
+    for name, own in rows.items():
+        print(
+            f"links of {own['topology']}, {name}: {own['used']:,} of {own['links']:,} used, "
+            f"{own['mean_busy']:.1%} busy on average; {own['long_waits']:,} long waits; hottest:"
+        )
+        for each in own["hottest"][:_HOTTEST_SHOWN]:
+            print(
+                f"  {each['name']}: {each['busy']:.0%} busy, {min(each['busiest'], 1):.0%} in its "
+                f"busiest ms; longest wait {each['longest_wait_s'] * 1e6:,.1f} us"
+            )
 
 
 def _sum(done: Sequence[Performance], wall_s: float) -> Performance:
@@ -328,6 +352,8 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
         progress.say(f"without another side: {each}")
     if len(unmatched) > _NAMED_MAX:
         progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
+    if "links" in own:
+        _show_links(own["links"])
     if "costs" in own:
         replay_costs.show(own["costs"])
     if "path" in own:

@@ -26,7 +26,7 @@ class Item(NamedTuple):
     """Settings besides the recorded ones."""
     request: Request = ()
     """Costs that take longer."""
-    touch: str = "use"
+    touch: str = "start"
     """Of replay.TOUCHES."""
 
 

@@ -25,6 +25,7 @@ from pagewire.native.settings import (
     suggestion,
 )
 from pagewire.node.strategies.built_in import REGISTRY as MEMORY_STRATEGIES
+from pagewire.network import graphs
 from pagewire.node.strategies.native_strategy import unit_of
 from pagewire.r5sched import scheduling
 from pagewire.run.settings.platform_document import read_toml
@@ -251,6 +252,8 @@ def load(
         declaration, raw = split_assignment(assignment)
         values[declaration.name] = _parse(declaration, raw, "")
         sources[declaration.name] = "command line"
+    if graphs.is_graph(values.get("network.topology", "")):
+        values["network.topology"] = graphs.prepared(values["network.topology"])
     sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for name, value in values.items():
         sections[REGISTRY[name].section][REGISTRY[name].field] = value

@@ -468,10 +468,9 @@ def touched(way, window, put_at_ns):
 
 def test_pages_that_peers_put_to_are_there_when_the_program_is_said_to_touch_them():
     early = 100_000
-    absent, resident = (touched("use", [], early), touched("start", RESIDENT, early))
+    absent, resident = (touched("start", [], early), touched("start", RESIDENT, early))
     assert resident < touched("spread", RESIDENT, early) < absent
     assert touched("end", RESIDENT, early) == absent
-    assert touched("use", RESIDENT, early) == resident  # as a live run does
 
 
 def test_a_rank_that_goes_on_when_another_touches_is_not_in_its_way():
@@ -490,19 +489,19 @@ def test_a_rank_that_goes_on_when_another_touches_is_not_in_its_way():
 
 def test_pages_that_are_touched_before_the_put_comes_are_there_in_every_way():
     late = 1_100_000
-    assert len({touched(way, RESIDENT, late) for way in ("use", "start", "spread", "end")}) == 1
+    assert len({touched(way, RESIDENT, late) for way in ("start", "spread", "end")}) == 1
 
 
 def test_compute_takes_as_long_whenever_pages_are_touched():
     records = [r.Compute(1001), *call(0, r.Pages(0, 0, 3, PRESENT)), r.Compute(500), *call(0)]
-    for way in ("use", "start", "spread", "end"):
+    for way in ("start", "spread", "end"):
         assert clock_of(*records, touch=way) == 1501 + 2 * CALL, way
 
 
 def test_where_no_transfer_is_under_way_touch_does_not_matter():
     made = {
         tuple(run(halo(4, [1], num_bytes=3 * BLOCK_BYTES), touch=way)[0])
-        for way in ("use", "start", "spread", "end")
+        for way in ("start", "spread", "end")
     }
     assert len(made) == 1
 

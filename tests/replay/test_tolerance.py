@@ -107,7 +107,7 @@ def test_curves_predict_what_replays_give():
     compute = curves.groups["compute"]
     half = {"compute": 1.5}
     assert tolerance.predicted(curves.groups, run_ns, half) == round((compute[2] + compute[3]) / 2)
-    assert len(curves.checks) == 5 and curves.worst < 0.1
+    assert len(curves.checks) == 5 and curves.worst < 0.2
 
 
 def test_transfer_that_is_given_up_is_a_loss():

@@ -34,8 +34,8 @@ static uint64_t check_ways(const char *text, uint32_t num_nodes, uint32_t varian
             for (uint32_t i = 0; i < num_links; i++, before = link) {
                 assert(links[i] < pw_topology_num_links(topology));
                 pw_topology_link_at(topology, links[i], &link);
-                assert(link.from != link.to);
-                assert(i == 0 || link.from == before.to);
+                assert(link.source != link.target);
+                assert(i == 0 || link.source == before.target);
                 for (uint32_t j = 0; j < i; j++) assert(links[j] != links[i]);
             }
             assert((num_links == 0) == (from == to));

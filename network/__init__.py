@@ -1,0 +1,1 @@
+"""The network between the nodes: topologies, routes, placement, and links that nodes share."""

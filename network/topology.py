@@ -1,0 +1,144 @@
+"""What topologies look like from outside: their links by name, distances and bisection
+(docs/network.md). Routes are C's, network/topology.h.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pagewire.native import ffi, lib
+from pagewire.native.closing import Closing
+from pagewire.native.settings import ConfigError
+
+PAIRS_MAX = 200_000
+"""Pairs of nodes whose distance is asked for; of more nodes every n-th source counts."""
+_INSIDE = int(lib.PW_TIER_INSIDE)
+
+
+class Link(NamedTuple):
+    """One direction of a cable between two routers."""
+
+    source: int
+    target: int
+    is_inside: bool
+    """Between nodes of a QFDB."""
+    cable: int
+
+
+class Distances(NamedTuple):
+    """Between two different nodes, in links."""
+
+    mean: float
+    longest: int
+    counts: dict[int, int]
+    """Of ordered pairs, by links."""
+
+
+class Topology(Closing):
+    """A context manager. Raises ConfigError for a text that says nothing."""
+
+    def __init__(
+        self, text: str, num_nodes: int, *, placement: str = "packed", nodes_per_board: int = 4
+    ) -> None:
+        """text, placement: of the settings network.topology and network.placement."""
+        made, reason = ffi.new("pw_topology **"), ffi.new("char[]", lib.PW_TOPOLOGY_REASON_BYTES)
+        words = text.encode(), placement.encode()
+        if lib.pw_topology_create(*words, num_nodes, nodes_per_board, made, reason) < 0:
+            raise ConfigError(ffi.string(reason).decode(errors="replace"))
+        self.text = text
+        self.num_nodes = num_nodes
+        self.nodes_per_board = nodes_per_board
+        self._c = ffi.gc(made[0], lib.pw_topology_destroy)
+        self._route = ffi.new("uint32_t[]", lib.PW_ROUTE_MAX)
+
+    def close(self) -> None:
+        """It is gone."""
+        ffi.release(self._c)
+
+    @property
+    def num_places(self) -> int:
+        """Where nodes can stand."""
+        return int(lib.pw_topology_num_places(self._c))
+
+    @property
+    def num_routers(self) -> int:
+        """Places that are routers included."""
+        return int(lib.pw_topology_num_routers(self._c))
+
+    @property
+    def num_links(self) -> int:
+        """Numbers of links; see `links`."""
+        return int(lib.pw_topology_num_links(self._c))
+
+    def link(self, number: int) -> Link:
+        """By its number, below num_links."""
+        return _link(self._c, number)
+
+    def links(self) -> Iterator[tuple[int, Link]]:
+        """Those that there are, with their numbers."""
+        for number in range(self.num_links):
+            link = self.link(number)
+            if link.source != link.target:
+                yield number, link
+
+    def place(self, node: int) -> int:
+        """Where it stands."""
+        return int(lib.pw_topology_place(self._c, node))
+
+    def route(self, source: int, target: int, variant: int = 0) -> list[int]:
+        """Numbers of the links from a node to another."""
+        count = lib.pw_topology_route(self._c, source, target, variant, 0, self._route)
+        return list(self._route[0:count])
+
+    def distances(self) -> Distances:
+        """Of all pairs, or of so many sources that there are PAIRS_MAX pairs."""
+        step = max(1, self.num_nodes * self.num_nodes // PAIRS_MAX)
+        counts: dict[int, int] = {}
+        for source in range(0, self.num_nodes, step):
+            for target in range(self.num_nodes):
+                if target != source:
+                    hops = lib.pw_topology_route(self._c, source, target, 0, 0, self._route)
+                    counts[hops] = counts.get(hops, 0) + 1
+        total = sum(counts.values())
+        mean = sum(hops * count for hops, count in counts.items()) / total if total else 0.0
+        return Distances(mean, max(counts, default=0), dict(sorted(counts.items())))
+
+    def bisection(self) -> int:
+        """Links, of one direction, that the first half of the nodes can use to the second at once:
+        the smallest cut between them. Every link counts the same."""
+        import networkx  # loads slowly, and is needed here alone
+
+        graph = networkx.DiGraph()
+        for _, link in self.links():
+            capacity = graph.get_edge_data(link.source, link.target, {"capacity": 0})["capacity"]
+            graph.add_edge(link.source, link.target, capacity=capacity + 1)
+        for node in range(self.num_nodes):
+            ends = ("from", self._router(node)), (self._router(node), "to")
+            graph.add_edge(*ends[node >= self.num_nodes // 2])
+        return int(networkx.maximum_flow_value(graph, "from", "to"))
+
+    def _router(self, node: int) -> int:
+        """Of a node's place: the router that its first link leaves."""
+        other = (node + 1) % self.num_nodes
+        return self.link(self.route(node, other)[0]).source
+
+    def name(self, link: Link) -> str:
+        """For people."""
+        return name_of(self.text, self.nodes_per_board, link)
+
+
+def name_of(text: str, nodes_per_board: int, link: Link) -> str:
+    """A link's, of a topology with this text."""
+    cable = f", cable {link.cable}" if link.cable else ""
+    if not text.startswith("qfdb"):
+        return f"{link.source} to {link.target}{cable}"
+    board, node = divmod(link.source, nodes_per_board)
+    other, other_node = divmod(link.target, nodes_per_board)
+    if link.is_inside:
+        return f"F{node} to F{other_node} of QFDB {board}"
+    return f"F0 of QFDB {board} to {other}{cable}"
+
+
+def _link(c: Any, number: int) -> Link:
+    out = ffi.new("pw_topology_link *")
+    lib.pw_topology_link_at(c, number, out)
+    return Link(int(out.source), int(out.target), out.tier == _INSIDE, int(out.cable))
