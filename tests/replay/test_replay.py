@@ -507,7 +507,7 @@ def test_where_no_transfer_is_under_way_touch_does_not_matter():
 
 
 def test_no_way_of_touching_is_refused():
-    with pytest.raises(ConfigError, match="--touch 'late': allowed is one of use, start"):
+    with pytest.raises(ConfigError, match="--touch 'late': allowed is one of start"):
         clock_of(touch="late")
 
 

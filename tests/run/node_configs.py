@@ -39,7 +39,12 @@ def assert_same(
         assert {key: getattr(out.impairments[idx], key) for key in expected} == expected, name
     found = fields(out.run)
     assert found.pop("num_nodes") == num_nodes
-    for name, own in (("scheduling", config.firmware), ("err_by", config.driver)):
+    for name, own in (
+        ("scheduling", config.firmware),
+        ("err_by", config.driver),
+        ("topology", config.network),
+        ("placement", config.network),
+    ):
         assert os.fsdecode(ffi.string(found.pop(name))) == getattr(own, name)
     for name, value in found.items():
         expected = getattr(config.run, name)
