@@ -20,10 +20,18 @@ def is_graph(text: str) -> bool:
     return pathlib.Path(text).suffix.lower() in SUFFIXES
 
 
-@functools.cache
 def prepared(path: str) -> str:
     """The text of a topology that is this graph, for C in this process and in those that it starts
     and waits for. Raises ConfigError."""
+    try:
+        changed_ns = pathlib.Path(path).stat().st_mtime_ns
+    except OSError as error:
+        raise ConfigError(f"topology '{path}': {error.strerror}") from None
+    return _converted(path, changed_ns)
+
+
+@functools.cache
+def _converted(path: str, changed_ns: int) -> str:
     folder = tempfile.TemporaryDirectory(prefix="pagewire-network-")
     atexit.register(folder.cleanup)
     return convert(path, f"{folder.name}/{pathlib.Path(path).stem}")

@@ -99,8 +99,8 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
 {
     uint32_t way[PW_ROUTE_MAX];
     links->asked_ns = at_ns;
-    const uint32_t num_links = pw_topology_route_by(links->topology, from, to, variant, salt,
-                                                    backlog, links, way);
+    const uint32_t num_links =
+        pw_topology_route_by(links->topology, from, to, variant, salt, backlog, links, way);
     int64_t head_ns = at_ns, tail_ns = at_ns, busy_ns;
     *out = (pw_passing){.leaves_ns = at_ns};
     for (uint32_t i = 0; i < num_links; i++) {

@@ -96,15 +96,15 @@ static int place_by_file(pw_topology *topology, const char *path)
     while (code == PW_OK && node < topology->num_nodes) {
         uint64_t place;
         if (fscanf(file, "%" SCNu64, &place) != 1) {
-            pw_topology_refuse(topology, "placement '%s' has %u numbers: one is needed for each of "
-                                         "%u nodes",
+            pw_topology_refuse(topology,
+                               "placement '%s' has %u numbers: one is needed for each of "
+                               "%u nodes",
                                path, node, topology->num_nodes);
             code = PW_ERR_INVALID;
         } else if (place >= topology->num_places || taken[place]) {
-            pw_topology_refuse(topology,
-                               "placement '%s', node %u: place %" PRIu64
-                               " is taken, or not below %u",
-                               path, node, place, topology->num_places);
+            pw_topology_refuse(
+                topology, "placement '%s', node %u: place %" PRIu64 " is taken, or not below %u",
+                path, node, place, topology->num_places);
             code = PW_ERR_INVALID;
         } else {
             taken[place] = 1;
@@ -151,11 +151,11 @@ static bool read_kind(pw_topology *topology, const char *text)
         topology->kind = kinds[i].kind;
         if (topology->kind->read(topology, text[length] ? text + length + 1 : "")) return true;
         if (*topology->reason) return false;
-        return pw_topology_refuse(topology, "topology '%s': it is %s", text,
-                                  topology->kind->form);
+        return pw_topology_refuse(topology, "topology '%s': it is %s", text, topology->kind->form);
     }
-    return pw_topology_refuse(topology, "topology '%s': allowed is one of qfdb, torus, mesh, "
-                                        "fat-tree, dragonfly, full, file",
+    return pw_topology_refuse(topology,
+                              "topology '%s': allowed is one of qfdb, torus, mesh, "
+                              "fat-tree, dragonfly, full, file",
                               text);
 }
 

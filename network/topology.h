@@ -25,16 +25,15 @@ typedef struct {
     /* Routers: switches of a fat tree stand behind its places, level by level, places of a
      * dragonfly behind its routers. The same: there is no such link, as at the border of a mesh. */
     uint32_t source, target;
-    uint32_t tier;     /* PW_TIER_* */
-    uint32_t cable;    /* of those between the same two */
+    uint32_t tier;  /* PW_TIER_* */
+    uint32_t cable; /* of those between the same two */
 } pw_topology_link;
 
 /* text:
- *   qfdb, or qfdb:4x2x2    boards of nodes, joined all to all; a torus of boards [PART 4.1]. Without
- *                          a shape: rings of four boards, a blade each, as square as it goes
- *   torus:16x8x8           a router a node; dimension order, the shorter way round
- *   mesh:16x16             the same without the ways round
- *   fat-tree:L;down;up;cables   D-mod-k: fat-tree:2;4,4;1,2;1,2 has two levels, 4 and 4 below a
+ *   qfdb, or qfdb:4x2x2    boards of nodes, joined all to all; a torus of boards [PART 4.1].
+ * Without a shape: rings of four boards, a blade each, as square as it goes torus:16x8x8 a router a
+ * node; dimension order, the shorter way round mesh:16x16             the same without the ways
+ * round fat-tree:L;down;up;cables   D-mod-k: fat-tree:2;4,4;1,2;1,2 has two levels, 4 and 4 below a
  *                          switch, 1 and 2 above, joined by 1 and 2 cables
  *   dragonfly:g,c;k,c;r,c;n     groups, chassis a group, routers a chassis, each with the cables
  *                          between two of them; nodes a router. Then ;minimal, ;valiant or ;ugal

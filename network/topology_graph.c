@@ -36,8 +36,8 @@ const pw_topology_kind pw_topology_full = {read_full, route_full, link_of_full,
 
 /* ---- a file */
 
-/* Lines `routers N`, `place ROUTER` for each place in order, `link A B` for one each way; `#` begins
- * a remark. False with the sentence. */
+/* Lines `routers N`, `place ROUTER` for each place in order, `link A B` for one each way; `#`
+ * begins a remark. False with the sentence. */
 static bool read_line(pw_topology *topology, const char *path, uint32_t number, char *line,
                       uint32_t *capacity)
 {
@@ -47,8 +47,9 @@ static bool read_line(pw_topology *topology, const char *path, uint32_t number, 
     if (!line[strspn(line, " \t\r")]) return true;
     if (sscanf(line, "routers %u", &from) == 1) {
         if (from == 0 || from > PW_TOPOLOGY_ROUTERS_MAX || topology->num_routers)
-            return pw_topology_refuse(topology, "topology '%s', line %u: allowed is one line of 1 "
-                                                "to %d routers",
+            return pw_topology_refuse(topology,
+                                      "topology '%s', line %u: allowed is one line of 1 "
+                                      "to %d routers",
                                       path, number, PW_TOPOLOGY_ROUTERS_MAX);
         topology->num_routers = from;
         graph->places = calloc(PW_TOPOLOGY_ROUTERS_MAX * 16u, sizeof *graph->places);
@@ -58,8 +59,9 @@ static bool read_line(pw_topology *topology, const char *path, uint32_t number, 
     if (!is_link) to = 0;
     if ((!is_link && sscanf(line, "place %u", &from) != 1) || from >= topology->num_routers ||
         to >= topology->num_routers || topology->num_places == PW_TOPOLOGY_ROUTERS_MAX * 16u)
-        return pw_topology_refuse(topology, "topology '%s', line %u: allowed is 'place ROUTER' or "
-                                            "'link ROUTER ROUTER', routers below %u",
+        return pw_topology_refuse(topology,
+                                  "topology '%s', line %u: allowed is 'place ROUTER' or "
+                                  "'link ROUTER ROUTER', routers below %u",
                                   path, number, topology->num_routers);
     if (!is_link) {
         graph->places[topology->num_places++] = from;
@@ -147,16 +149,17 @@ static bool make_table(pw_topology *topology, const char *path)
     bool is_good = starts && order && work && topology->graph.next;
     if (is_good) sort_links(topology, starts, order);
     for (uint32_t to = 0; is_good && to < num_routers; to++) {
-        const uint32_t reached =
-            find_ways(topology, to, starts, order, work, work + num_routers);
+        const uint32_t reached = find_ways(topology, to, starts, order, work, work + num_routers);
         if (reached < num_routers)
-            is_good = pw_topology_refuse(topology, "topology '%s': %u of %u routers cannot reach "
-                                                   "router %u; join them by links",
+            is_good = pw_topology_refuse(topology,
+                                         "topology '%s': %u of %u routers cannot reach "
+                                         "router %u; join them by links",
                                          path, num_routers - reached, num_routers, to);
         for (uint32_t r = 0; is_good && r < num_routers; r++)
             if (work[r] > PW_ROUTE_MAX)
-                is_good = pw_topology_refuse(topology, "topology '%s': %u links from router %u to "
-                                                       "%u; allowed is up to %d",
+                is_good = pw_topology_refuse(topology,
+                                             "topology '%s': %u links from router %u to "
+                                             "%u; allowed is up to %d",
                                              path, work[r], r, to, PW_ROUTE_MAX);
     }
     free(starts);

@@ -24,7 +24,7 @@ typedef struct {
 /* A grid of routers, or of boards: dimension order. */
 typedef struct {
     uint32_t num_dims, sides[PW_TOPOLOGY_DIMENSIONS];
-    uint32_t cables[PW_TOPOLOGY_DIMENSIONS]; /* to each neighbour */
+    uint32_t cables[PW_TOPOLOGY_DIMENSIONS];     /* to each neighbour */
     uint32_t first_link[PW_TOPOLOGY_DIMENSIONS]; /* up, of a router's links in order */
     uint32_t links_per_router;
     bool wraps;
@@ -34,23 +34,23 @@ typedef struct {
     uint32_t num_levels;
     uint32_t down[PW_TOPOLOGY_LEVELS], up[PW_TOPOLOGY_LEVELS], cables[PW_TOPOLOGY_LEVELS];
     uint32_t downs[PW_TOPOLOGY_LEVELS + 1], ups[PW_TOPOLOGY_LEVELS + 1]; /* products below */
-    uint32_t first_link[PW_TOPOLOGY_LEVELS];   /* up; those down follow those up */
-    uint32_t num_edges[PW_TOPOLOGY_LEVELS];    /* up */
+    uint32_t first_link[PW_TOPOLOGY_LEVELS]; /* up; those down follow those up */
+    uint32_t num_edges[PW_TOPOLOGY_LEVELS];  /* up */
     uint32_t first_router[PW_TOPOLOGY_LEVELS + 1];
 } pw_fat_tree;
 
 enum pw_dragonfly_routing { PW_DRAGONFLY_MINIMAL, PW_DRAGONFLY_VALIANT, PW_DRAGONFLY_UGAL };
 typedef struct {
     uint32_t groups, group_cables, chassis, chassis_cables, routers, router_cables, nodes;
-    uint32_t per_group;                              /* routers */
+    uint32_t per_group;                               /* routers */
     uint32_t first_local, first_global, first_inject; /* links */
-    uint32_t locals;                                 /* links of a router inside its group */
+    uint32_t locals;                                  /* links of a router inside its group */
     enum pw_dragonfly_routing routing;
 } pw_dragonfly;
 
 typedef struct {
-    uint32_t *next;       /* link of the way, by router and place */
-    uint32_t *places;     /* router of each place */
+    uint32_t *next;   /* link of the way, by router and place */
+    uint32_t *places; /* router of each place */
     pw_topology_link *links;
 } pw_graph;
 

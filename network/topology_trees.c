@@ -21,8 +21,7 @@ static bool number_parts(pw_topology *topology)
     topology->num_places = tree->downs[tree->num_levels];
     routers = topology->num_places;
     for (uint32_t l = 0; l < tree->num_levels; l++) {
-        const uint64_t children =
-            (uint64_t)topology->num_places / tree->downs[l] * tree->ups[l];
+        const uint64_t children = (uint64_t)topology->num_places / tree->downs[l] * tree->ups[l];
         const uint64_t edges = children * tree->up[l] * tree->cables[l];
         tree->first_router[l + 1] = (uint32_t)routers;
         tree->first_link[l] = (uint32_t)links;

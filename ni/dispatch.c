@@ -544,8 +544,8 @@ static uint32_t dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, 
 static bool is_told_before(enum pw_frame_kind kind)
 {
     return kind != PW_FRAME_BLOCK && kind != PW_FRAME_READ_REQUEST &&
-           kind != PW_FRAME_READ_REFUSED && kind != PW_FRAME_COMPLETION &&
-           kind != PW_FRAME_CLOSE && kind != PW_FRAME_ABORT;
+           kind != PW_FRAME_READ_REFUSED && kind != PW_FRAME_COMPLETION && kind != PW_FRAME_CLOSE &&
+           kind != PW_FRAME_ABORT;
 }
 
 int64_t pw_ni_arrival_ns(const uint8_t *data, uint32_t num_bytes, bool *keeps_order)

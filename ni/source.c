@@ -278,7 +278,8 @@ static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_n
     pw_links_pass(ni->links, ni->node, peer, variant_of(ni, block), salt_of(block), wire_bytes,
                   at_ns, &passing);
     pw_time ends_ns = ni->costs->ni_send_ns + ni->costs->ni_receive_ns;
-    block->queued_ns = pw_later(passing.head_ns + ends_ns - passing.leaves_ns - path->latency_ns, 0);
+    block->queued_ns =
+        pw_later(passing.head_ns + ends_ns - passing.leaves_ns - path->latency_ns, 0);
     *tail_ns = passing.tail_ns + ends_ns;
     return passing.leaves_ns;
 }

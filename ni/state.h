@@ -160,13 +160,13 @@ struct pw_ni {
     pw_occupancy kept;  /* blocks whose pages are not there yet */
     pw_calendar copier; /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
-    uint64_t packet_bytes;  /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
-    pw_peers paths;         /* of pw_path */
-    uint32_t machine_nodes; /* see pw_ni_set_machine_nodes */
-    const pw_topology *topology;       /* the host's, or NULL: */
-    pw_topology *own_topologies[2];    /* the machine's own, of machine_nodes and of num_nodes */
-    pw_links *links;                   /* NULL: each pair of nodes has one */
-    pw_path no_path;        /* where there is no memory for one, after which nothing goes on */
+    uint64_t packet_bytes;       /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
+    pw_peers paths;              /* of pw_path */
+    uint32_t machine_nodes;      /* see pw_ni_set_machine_nodes */
+    const pw_topology *topology; /* the host's, or NULL: */
+    pw_topology *own_topologies[2]; /* the machine's own, of machine_nodes and of num_nodes */
+    pw_links *links;                /* NULL: each pair of nodes has one */
+    pw_path no_path; /* where there is no memory for one, after which nothing goes on */
     pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
                                                     * page is taken */
     pw_grant_frame *grants; /* PW_GRANTS_KEPT, the last one of a stream, by hash: hints, nothing is

@@ -5,10 +5,13 @@ Only the rank under way is in memory. Recorded times are left out: they are thos
 """
 
 import abc
-from collections.abc import Iterable, Iterator
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pagewire.replay.records import (
+    End,
     Found,
     Meet,
     Part,
@@ -76,31 +79,62 @@ class Made(abc.ABC):
         return map(number, self.numbers(rank, kind) if kind in _NUMBERS else ())
 
 
-class Copies(Made):
-    """A recorded run so many times: copy c has the ranks from c times its size on, and exchanges
+class Jobs(Made):
+    """Recorded runs side by side: each has the ranks behind those of the one before, and exchanges
     nothing with the others."""
 
-    def __init__(self, reader: Reader, times: int) -> None:
-        super().__init__(reader.num_ranks * times)
-        self._reader, self._times = reader, times
+    def __init__(self, readers: Sequence[Reader], *, only: int | None = None) -> None:
+        """only: the number of the job that runs; the ranks of the others do nothing."""
+        super().__init__(sum(reader.num_ranks for reader in readers))
+        self._readers = readers
+        self._only = only
+        sizes = itertools.accumulate((reader.num_ranks for reader in readers), initial=0)
+        self._firsts = list(sizes)[:-1]
 
     def meta(self) -> dict[str, Any]:
-        meta = self._reader.meta()
-        return {**meta, "num_ranks": self.num_ranks, "copies": self._times}
+        """That of the first, whose settings count for all."""
+        programs = [reader.meta().get("program") or "program" for reader in self._readers]
+        jobs = [
+            {"program": program, "first": first, "ranks": reader.num_ranks}
+            for program, first, reader in zip(programs, self._firsts, self._readers, strict=True)
+        ]
+        first = self._readers[0].meta()
+        return {**first, "num_ranks": self.num_ranks, "program": "jobs", "jobs": jobs}
 
     def records(self, rank: int) -> Iterator[Record]:
-        copy, own = divmod(rank, self._reader.num_ranks)
-        first = rank - own
-        for record in self._reader.records(own):
+        job = self._job_of(rank)
+        if self._only not in (None, job):
+            yield End()
+            return
+        first, reader = self._firsts[job], self._readers[job]
+        for record in reader.records(rank - first):
             if isinstance(record, (Send, Receive, Found, Part, *ONE_SIDED)):
                 if record.peer is not None:
                     record.peer += first
             elif isinstance(record, Meet):
-                record.group = record.group * self._times + copy  # no two are equal
+                record.group = record.group * len(self._readers) + job  # no two are equal
             yield record
 
     def numbers(self, rank: int, kind: int) -> Iterator[int]:
-        own = rank % self._reader.num_ranks
-        for idx, value in enumerate(self._reader.numbers(own, kind)):
+        job = self._job_of(rank)
+        if self._only not in (None, job):
+            return
+        first = self._firsts[job]
+        for idx, value in enumerate(self._readers[job].numbers(rank - first, kind)):
             is_peer = kind == MATCHES and idx % 2 == 0 and value  # 0: it took none
-            yield value + rank - own if is_peer else value
+            yield value + first if is_peer else value
+
+    def _job_of(self, rank: int) -> int:
+        return bisect.bisect_right(self._firsts, rank) - 1
+
+
+class Copies(Jobs):
+    """A recorded run so many times."""
+
+    def __init__(self, reader: Reader, times: int) -> None:
+        super().__init__([reader] * times)
+        self._times = times
+
+    def meta(self) -> dict[str, Any]:
+        meta = self._readers[0].meta()
+        return {**meta, "num_ranks": self.num_ranks, "copies": self._times}

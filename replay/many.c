@@ -36,7 +36,7 @@ struct pw_many {
     uint32_t *meetings; /* by group, num_buckets of them: who came first */
     uint32_t num_buckets;
     pw_event_queue *queue;
-    int64_t now_ns; /* of the step */
+    int64_t now_ns;   /* of the step */
     int64_t reach_ns; /* nothing that a node does is felt by another one before */
     uint64_t num_steps;
     pw_sentence reason;

@@ -228,7 +228,7 @@ int pw_program_go(pw_program *program, int64_t until_ns)
 
 int pw_program_serve(pw_program *program)
 {
-    return of_node(program, pw_node_turn(program->node, false));
+    return pw_program_of_node(program, pw_node_turn(program->node, false));
 }
 
 int pw_program_turn(pw_program *program)

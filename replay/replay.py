@@ -172,6 +172,8 @@ class Outcome(NamedTuple):
     unmatched: list[Unmatched]
     """Messages that nobody received."""
     warnings: list[str]
+    jobs_s: list[float]
+    """When the last rank of each job (replay.made.Jobs) ended; empty: the trace is of one run."""
     links: dict[str, Any] | None
     """How busy the links were that nodes share (network.use); None: network.model = private."""
 
@@ -374,7 +376,14 @@ class Replay(Closing):
             rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
         links = self._links(int(performance.virtual_s * 1e9))
-        return Outcome(per_rank, performance, self.unmatched(), self._warnings(), links)
+        return Outcome(
+            per_rank, performance, self.unmatched(), self._warnings(), self._jobs_s(), links
+        )
+
+    def _jobs_s(self) -> list[float]:
+        jobs = self._trace.meta().get("jobs") or []
+        spans = [range(each["first"], each["first"] + each["ranks"]) for each in jobs]
+        return [max(map(self.time_ns, ranks), default=0) / 1e9 for ranks in spans]
 
     def _links(self, run_ns: int) -> dict[str, Any] | None:
         links = lib.pw_many_links(self._c)

@@ -13,8 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pagewire.cli.commands import compare_files, compare_table, replay_costs, replay_work, sweep
+from pagewire.cli.commands import (
+    compare_files,
+    compare_table,
+    replay_costs,
+    replay_jobs,
+    replay_work,
+    sweep,
+)
 from pagewire.cli.commands.compare_plan import ALL, Choice, choices, references
+from pagewire.cli.commands.replay_jobs import Jobs
 from pagewire.cli.commands.replay_options import Asked
 from pagewire.cli.commands.replay_work import Item, Work
 from pagewire.cli.commands.setting_options import Given
@@ -45,12 +53,21 @@ class Row(NamedTuple):
     performance: Performance | None
     unmatched: Sequence[str]
     warnings: Sequence[str]
+    jobs_s: Sequence[float]
+    """Of several jobs, when each has ended."""
     links: Mapping[str, Any] | None = None
     """Of network.model = links."""
 
 
-def replay(file: str, asked: Asked, given: Given) -> int:
+def replay(files: Sequence[str], asked: Asked, given: Given) -> int:
     """Do what `pagewire replay` says; the exit code."""
+    if len(files) > 1:
+        return replay_jobs.replay(files, asked, given, _replay)
+    return _replay(files[0], asked, given)
+
+
+def _replay(file: str, asked: Asked, given: Given, jobs: Jobs = ()) -> int:
+    """jobs: the files of each of several alone, if the file holds them all."""
     if asked.matching not in MATCHINGS:
         raise ConfigError(
             f"--matching '{asked.matching}': allowed is one of {', '.join(MATCHINGS)}"
@@ -71,7 +88,7 @@ def replay(file: str, asked: Asked, given: Given) -> int:
     if asked.verify:
         return _verify(file, asked, assignments)
     with replay_work.spread(asked.num_processes) as work:
-        return 0 if work is None else _compare(file, asked, assignments, work)
+        return 0 if work is None else _compare(file, asked, assignments, work, jobs)
 
 
 def _assignments(given: Given) -> list[str]:
@@ -157,7 +174,9 @@ def _say_cut(trace: Reader) -> None:
 # -- with others
 
 
-def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) -> int:
+def _compare(
+    file: str, asked: Asked, assignments: Sequence[str], work: Work, jobs: Jobs = ()
+) -> int:
     axes = sweep.parse(asked.sweeps or (), _parse_text)
     with Reader(file) as trace:
         _say_cut(trace)
@@ -194,6 +213,18 @@ def _compare(file: str, asked: Asked, assignments: Sequence[str], work: Work) ->
             return 1
         done[choice] = row
     result = _result(meta, num_ranks, asked, refer_to, done, time.monotonic() - begun_s)
+    if jobs:
+        items = [Item([*assignments, *choice.assignments]) for choice in done]
+        alone = [
+            list(
+                map(
+                    _row_of,
+                    work.map(functools.partial(replay_row, each.alone, asked.matching), items),
+                )
+            )
+            for each in jobs
+        ]
+        result["replay"]["jobs"] = replay_jobs.summary(jobs, dict(done), alone)
     if asked.touch:
         ways = {way: done.items() if way == asked.touch else replayed(way) for way in TOUCH_WAYS}
         result["replay"]["touch"] = {"way": asked.touch, "virtual_time_s": _times_by(ways)}
@@ -242,7 +273,7 @@ def replay_row(file: str, matching: str, item: Item) -> Row:
             file, item.assignments, matching=matching, touch=item.touch
         )
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
-        return Row(str(error), {}, None, (), ())
+        return Row(str(error), {}, None, (), (), ())
     document = report.document(outcome.per_rank, settings.config, _label(meta))
     return Row(
         failure="",
@@ -250,6 +281,7 @@ def replay_row(file: str, matching: str, item: Item) -> Row:
         performance=outcome.performance,
         unmatched=[str(each) for each in outcome.unmatched],
         warnings=outcome.warnings,
+        jobs_s=outcome.jobs_s,
         links=outcome.links,
     )
 
@@ -352,6 +384,8 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
         progress.say(f"without another side: {each}")
     if len(unmatched) > _NAMED_MAX:
         progress.say(f"and {len(unmatched) - _NAMED_MAX:,} more messages")
+    if "jobs" in own:
+        replay_jobs.show(own["jobs"])
     if "links" in own:
         _show_links(own["links"])
     if "costs" in own:

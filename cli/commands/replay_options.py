@@ -105,7 +105,14 @@ class Asked:
 @app.command()
 @takes_settings("timeout", "err", "eager_limit", "platform")
 def replay(
-    file: Annotated[str, typer.Argument(metavar="FILE.pwt", show_default=False)],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE.pwt...",
+            show_default=False,
+            help="a recorded run, or several that are jobs of one machine, side by side",
+        ),
+    ],
     *,
     asked: Asked,
     given: Given,
@@ -114,4 +121,4 @@ def replay(
     recorded settings, or others that --set, --memory and --policy name."""
     from pagewire.cli.commands import replay as work
 
-    return work.replay(file, asked, given)
+    return work.replay(files, asked, given)

@@ -47,12 +47,12 @@ typedef struct {
     char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
     char topology[PW_CONFIG_PATH_BYTES];       /* see network/topology.h */
     char placement[PW_CONFIG_PATH_BYTES];
-    int64_t huge_pages;                        /* PW_HUGE_PAGES_* */
-    int64_t watchdog_ns;                       /* -1: none */
-    int64_t strict, quiet;                     /* 0 or 1 */
-    char json[PW_CONFIG_PATH_BYTES];           /* empty: none */
-    char trace[PW_CONFIG_PATH_BYTES];          /* the same */
-    char record[PW_CONFIG_PATH_BYTES];         /* the same; each rank's is FILE.RANK */
+    int64_t huge_pages;                /* PW_HUGE_PAGES_* */
+    int64_t watchdog_ns;               /* -1: none */
+    int64_t strict, quiet;             /* 0 or 1 */
+    char json[PW_CONFIG_PATH_BYTES];   /* empty: none */
+    char trace[PW_CONFIG_PATH_BYTES];  /* the same */
+    char record[PW_CONFIG_PATH_BYTES]; /* the same; each rank's is FILE.RANK */
     char html[PW_CONFIG_PATH_BYTES];
 } pw_node_run;
 
