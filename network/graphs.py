@@ -1,5 +1,6 @@
 """Topologies of a user's own: a graph as GraphML or dot, which networkx reads, as a file that C
-reads (`file:PATH`): lines `routers N`, `place ROUTER` for each place in order, `link ROUTER ROUTER`.
+reads (`file:PATH`): lines `routers N`, `place ROUTER` for each place in order, `link ROUTER
+ROUTER`.
 
 Vertices with the attribute `nodes` (a number, by default 1 for each) have so many places; an edge
 with the attribute `cables` is so many links.
@@ -51,7 +52,7 @@ def convert(path: str, out: str) -> str:
         raise ConfigError(
             f"topology '{path}': networkx reads dot by pydot; pip install pydot, or give GraphML"
         ) from None
-    except Exception as error:  # its readers raise what the parsers below them do
+    except Exception as error:  # noqa: BLE001, its readers raise what the parsers below them do
         raise ConfigError(f"topology '{path}': no {kind} that networkx can read: {error}") from None
     order = {vertex: number for number, vertex in enumerate(graph.nodes)}
     lines = [f"routers {len(order)}"]

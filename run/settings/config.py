@@ -24,8 +24,8 @@ from pagewire.native.settings import (
     parse_value,
     suggestion,
 )
-from pagewire.node.strategies.built_in import REGISTRY as MEMORY_STRATEGIES
 from pagewire.network import graphs
+from pagewire.node.strategies.built_in import REGISTRY as MEMORY_STRATEGIES
 from pagewire.node.strategies.native_strategy import unit_of
 from pagewire.r5sched import scheduling
 from pagewire.run.settings.platform_document import read_toml
