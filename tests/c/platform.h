@@ -105,6 +105,7 @@ static const pw_settings platform_settings = {
     .ats_handlers = 4,
     .ats_buffer_blocks = 64,
     .window_blocks = 2,
+    .multipath = 1,
     .high_limit_bytes = 16384,
     .medium_limit_bytes = 524288,
     .bypass = 1,

@@ -30,11 +30,13 @@ static uint64_t check_ways(const char *text, uint32_t num_nodes, uint32_t varian
         for (uint32_t to = 0; to < num_nodes; to++) {
             const uint32_t num_links =
                 pw_topology_route(topology, from, to, variant, from * 7 + to, links);
-            pw_topology_link before, link;
+            pw_topology_link before = {0}, link = {0};
             for (uint32_t i = 0; i < num_links; i++, before = link) {
                 assert(links[i] < pw_topology_num_links(topology));
                 pw_topology_link_at(topology, links[i], &link);
                 assert(link.source != link.target);
+                if (i && link.source != before.target)
+                    fprintf(stderr, "%s: %u to %u: link %u of %u\n", text, from, to, i, num_links);
                 assert(i == 0 || link.source == before.target);
                 for (uint32_t j = 0; j < i; j++) assert(links[j] != links[i]);
             }
