@@ -1,1 +1,1 @@
-"""The network between the nodes: topologies, routes, placement, and links that nodes share."""
+"""The network between nodes: topologies, routes, placement, links that nodes share."""

@@ -41,7 +41,7 @@ class Asked:
         typer.Option(
             metavar="start|spread|end",
             help="when pages are touched within a compute interval; prints the time of each way "
-            "where it matters (where PAGES stand in the trace)",
+            "where it matters (start)",
         ),
     ] = ""
     num_processes: Annotated[
