@@ -310,7 +310,8 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
         PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, block->num_readable));
     uint64_t first_bytes =
         pw_link_bytes(ni, num_bytes < ni->packet_bytes ? num_bytes : ni->packet_bytes);
-    block->transaction->sending_until_ns = link_ns + wire_ns;
+    /* links have flow control: what waits on its way waits at its source, without its timer */
+    block->transaction->sending_until_ns = link_ns + wire_ns + block->queued_ns;
     pw_time first_packet_ns =
         (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
     block->first_ns = link_ns + block->queued_ns + first_packet_ns;
@@ -383,7 +384,7 @@ static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_b
         .packet_interval_ps = at_most(block->interval_ps, UINT32_MAX),
         .waited_ns = at_most((uint64_t)block->waited_ns, PW_WAITED_MAX_NS),
         .last_packet_ns = block->last_ns,
-        .held_ns = block->held_ns + block->queued_ns,
+        .held_ns = block->held_ns,
         .notification = block->transfer->notification,
         .key = block->transfer->key,
     };

@@ -4,8 +4,9 @@
 
 /* A burst is in one list at a time: its destination's inbox, nowhere while that reads it, its
  * source's `left`, or free. */
-typedef struct {
+typedef struct entry {
     pw_link link;
+    struct entry *before; /* in an inbox */
     uint32_t source, destination, num_bytes;
     bool keeps_order; /* among those of its source that do */
     uint8_t *data;
@@ -31,6 +32,23 @@ struct join {
     pw_parts parts;
     end ends[];
 };
+
+static void append_to_inbox(pw_queue *inbox, entry *burst)
+{
+    burst->before = inbox->last;
+    pw_queue_append(inbox, burst);
+}
+
+/* The burst, out of the inbox. */
+static entry *take_out(pw_queue *inbox, entry *burst)
+{
+    pw_link *next = burst->link.next;
+    if (burst->before) burst->before->link.next = next;
+    else inbox->first = next;
+    if (next) ((entry *)next)->before = burst->before;
+    else inbox->last = burst->before;
+    return burst;
+}
 
 static void leave(join *joined, entry *burst)
 {
@@ -61,7 +79,7 @@ static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_
     if (!burst) return PW_ERR_NOMEM;
     *burst =
         (entry){.source = wire->node, .destination = peer, .num_bytes = num_bytes, .data = data};
-    pw_queue_append(&joined->ends[peer].inbox, burst);
+    append_to_inbox(&joined->ends[peer].inbox, burst);
     self->num_pending++;
     *is_free = false;
     if (joined->sent) {
@@ -83,8 +101,9 @@ static uint8_t *sent(pw_wire *wire)
 static int poll_inbox(pw_wire *wire, pw_wire_burst *out)
 {
     end *self = (end *)(void *)wire;
-    entry *burst = pw_queue_take(self->expects ? &self->expected : &self->inbox);
+    entry *burst = self->expects ? pw_queue_take(&self->expected) : self->inbox.first;
     if (!burst) return 0;
+    if (!self->expects) take_out(&self->inbox, burst);
     *out = seen_from_outside(burst);
     return 1;
 }
@@ -94,53 +113,38 @@ static void taken(pw_wire *wire, const pw_wire_burst *burst)
     leave(((end *)(void *)wire)->joined, (entry *)(uintptr_t)burst->token);
 }
 
-/* The first burst that suits, out of the queue; NULL: there is none. */
-static entry *take_first(pw_queue *queue, bool (*suits)(const void *wanted, const entry *burst),
-                         const void *wanted)
+/* The first burst that suits, out of the inbox; NULL: there is none. */
+static entry *take_first(pw_queue *inbox, bool (*suits)(const entry *burst, uint32_t source),
+                         uint32_t source)
 {
-    pw_link *before = NULL, *each = queue->first;
-    while (each && !suits(wanted, (const entry *)each)) {
-        before = each;
-        each = each->next;
-    }
-    if (!each) return NULL;
-    if (before) before->next = each->next;
-    else queue->first = each->next;
-    if (!each->next) queue->last = before;
-    return (entry *)each;
+    entry *each = inbox->first;
+    while (each && !suits(each, source)) each = (entry *)each->link.next;
+    return each ? take_out(inbox, each) : NULL;
 }
 
-static bool is_from(const void *source, const entry *burst)
-{
-    return burst->source == *(const uint32_t *)source;
-}
+static bool is_from(const entry *burst, uint32_t source) { return burst->source == source; }
 
-static bool is_next_from(const void *source, const entry *burst)
+static bool is_next_from(const entry *burst, uint32_t source)
 {
-    return burst->keeps_order && is_from(source, burst);
-}
-
-static bool is_itself(const void *token, const entry *burst)
-{
-    return (uintptr_t)burst == *(const uint64_t *)token;
+    return burst->keeps_order && burst->source == source;
 }
 
 void pw_wire_hand(pw_wire *wire, uint32_t source, uint64_t token)
 {
     end *self = (end *)(void *)wire;
-    entry *burst = token ? take_first(&self->inbox, is_itself, &token)
-                         : take_first(&self->inbox, is_next_from, &source);
+    entry *burst = token ? take_out(&self->inbox, (entry *)(uintptr_t)token)
+                         : take_first(&self->inbox, is_next_from, source);
     if (burst) pw_queue_append(&self->expected, burst);
 }
 
 /* Back to the inbox, before all others: the order of each source is as it was. */
 static void put_back(end *self)
 {
-    if (!self->expected.first) return;
-    ((pw_link *)self->expected.last)->next = self->inbox.first;
-    if (!self->inbox.first) self->inbox.last = self->expected.last;
-    self->inbox.first = self->expected.first;
-    self->expected = (pw_queue){NULL, NULL};
+    pw_queue others = self->inbox;
+    self->inbox = (pw_queue){NULL, NULL};
+    for (entry *burst; (burst = pw_queue_take(&self->expected));)
+        append_to_inbox(&self->inbox, burst);
+    for (entry *burst; (burst = pw_queue_take(&others));) append_to_inbox(&self->inbox, burst);
 }
 
 bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources)
@@ -148,7 +152,7 @@ bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources
     end *self = (end *)(void *)wire;
     self->expects = true;
     for (uint32_t i = 0; i < num_sources; i++) {
-        entry *burst = take_first(&self->inbox, is_from, &sources[i]);
+        entry *burst = take_first(&self->inbox, is_from, sources[i]);
         if (!burst) {
             put_back(self);
             return false;
@@ -177,7 +181,7 @@ static void forget_sent(join *joined, pw_queue *inbox, uint32_t source)
     pw_queue kept = {NULL, NULL};
     for (entry *burst; (burst = pw_queue_take(inbox));) {
         if (burst->source == source) pw_pool_give(&joined->pool, burst);
-        else pw_queue_append(&kept, burst);
+        else append_to_inbox(&kept, burst);
     }
     *inbox = kept;
 }
