@@ -58,7 +58,7 @@ class Path(NamedTuple):
 
 
 def found(
-    trace: Trace, settings: Settings, *, matching: str = "recorded", touch: str = "use"
+    trace: Trace, settings: Settings, *, matching: str = "recorded", touch: str = "start"
 ) -> Path:
     """Of one replay. Raises as `Replay` does, and ConfigError when it is too long."""
     with Replay(trace, settings, matching=matching, touch=touch) as replay:

@@ -233,7 +233,7 @@ def _compare(
     if asked.path:
         from pagewire.cli.commands import replay_path  # numpy takes long to load
 
-        touch = asked.touch or "use"
+        touch = asked.touch or "start"
         result["replay"]["path"] = replay_path.measure(file, settings, asked.matching, touch)
     _show(result, asked)
     return 0
