@@ -1,7 +1,7 @@
 /* The network between nodes: topologies, routes, placement, links that nodes share.
  *
  * Which links a block passes from one node to another, in the machine's own network and others.
-  * A place is where a node can stand; a router has links, and in most topologies each place is one.
+ * A place is where a node can stand; a router has links, and in most topologies each place is one.
  * Routes are arithmetic, or out of a table for a graph of a user's own. Read-only once it is made:
  * all nodes of a process share it. */
 #ifndef PW_NETWORK_TOPOLOGY_H
