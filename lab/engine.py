@@ -180,8 +180,15 @@ class Engine(EngineView, Closing):
     ) -> Self:
         """The engine of one node of a run; its impairments are those of the configuration.
 
-        page_in: in place of an object of the class that config.run.policy names.
+        page_in: in place of an object of the class that config.run.policy names. Raises
+        ConfigError: the lab has a link for each pair of nodes, and no topology but the machine's.
         """
+        network = config.network
+        if (network.model, network.topology, network.placement) != ("private", "qfdb", "packed"):
+            raise ConfigError(
+                "network.*: the lab has the machine's own network, and a link for each pair of "
+                "nodes; for others make a trace (pagewire trace synth) and replay it"
+            )
         return cls(
             platform.costs.as_dict(),
             config.unit_settings(),

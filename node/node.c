@@ -213,13 +213,17 @@ static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
                               "prctl(PR_SET_THP_DISABLE); set it to 'host'");
 }
 
-/* Where none is given. PW_OK, and NULL for the machine's own as it comes, which the NI makes. */
+/* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which the NI makes. */
 static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
                          uint32_t num_nodes, pw_topology **out, pw_sentence *reason)
 {
     const pw_node_run *run = &config->run;
     char why[PW_TOPOLOGY_REASON_BYTES];
     *out = NULL;
+    if (config->settings.network_model == PW_NETWORK_LINKS && !opening->links)
+        return pw_sentence_refuse(reason, PW_ERR_INVALID,
+                                  "network.model = 'links': only nodes of one process can share "
+                                  "links; record the run and replay it with them");
     if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
         return PW_OK;
     const int code = pw_topology_create(run->topology, run->placement, num_nodes,
