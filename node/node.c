@@ -213,7 +213,8 @@ static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
                               "prctl(PR_SET_THP_DISABLE); set it to 'host'");
 }
 
-/* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which the NI makes. */
+/* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which
+ * the NI makes. */
 static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
                          uint32_t num_nodes, pw_topology **out, pw_sentence *reason)
 {

@@ -251,7 +251,7 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
         .transfer_bytes = num_bytes,
         .packet_mask = ~UINT64_C(0) >> (PW_BLOCK_PACKETS - num_packets),
         .block_bytes = block_bytes,
-        .num_packets = num_packets,
+        .num_packets = (uint16_t)num_packets,
         .packet_interval_ps = 100000,
     };
     if (pw_num_blocks(PW_BLOCK_BYTES, address, num_bytes) == 1)
@@ -263,7 +263,7 @@ static inline pw_block_frame *add_block(rig *all, uint64_t address, uint64_t num
 
 static inline void seal_block(pw_block_frame *block)
 {
-    uint32_t crc_bytes = (block->num_packets * 4 + 7) & ~7u;
+    uint32_t crc_bytes = (block->num_packets * 4u + 7u) & ~7u;
     pw_frame_seal(&block->header, (uint32_t)sizeof *block + crc_bytes);
 }
 
