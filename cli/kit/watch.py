@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pagewire.cli.kit import progress
@@ -67,12 +68,12 @@ def unfinished(directory: pathlib.Path) -> list[int]:
     return sorted(started - ended)
 
 
-def first_without_goodbye(directory: pathlib.Path, goodbye: str) -> int:
-    """The first rank that ended with code 0 but past MPI's end, leaving no record `goodbye`; -1
+def first_without_goodbye(directory: pathlib.Path, *goodbyes: str) -> int:
+    """The first rank that ended with code 0 but past MPI's end, leaving none of these records; -1
     when none did."""
     for record in _records(directory, "end"):
         rank: int = record["rank"]
-        if not directory.joinpath(f"{rank}.{goodbye}").exists():
+        if not any(directory.joinpath(f"{rank}.{each}").exists() for each in goodbyes):
             return rank
     return -1
 
@@ -89,11 +90,12 @@ class Watch:
         *,
         errors: ErrorStream,
         first_sign_s: float = math.inf,
-        goodbye: str = "",
+        goodbyes: Sequence[str] = (),
     ) -> None:
-        """goodbye: without this record a rank that has ended has failed; empty: none is left."""
+        """goodbyes: without one of these records a rank that has ended has failed; none: whatever
+        it left."""
         self._errors = errors
-        self._goodbye = goodbye
+        self._goodbyes = goodbyes
         self._process = process
         self._num_ranks = num_ranks
         self._directory = directory
@@ -146,7 +148,7 @@ class Watch:
         """mpiexec sees most ranks that leave past MPI's end, and ends the others; not all."""
         if failures(self._directory):
             return True
-        return bool(self._goodbye) and first_without_goodbye(self._directory, self._goodbye) >= 0
+        return bool(self._goodbyes) and first_without_goodbye(self._directory, *self._goodbyes) >= 0
 
     def _follow_ranks(self) -> None:
         if len(self._known_ranks) < self._num_ranks:

@@ -316,7 +316,8 @@ def _watched(
         marker,
         errors=errors,
         first_sign_s=FIRST_SIGN_S if is_spread else math.inf,
-        goodbye="report" if over_fabric else "",
+        # A Python program may end without MPI; one that leaves neither has called os._exit.
+        goodbyes=("report",) if over_fabric else ("report", "leave"),
     )
     try:
         code = watch.wait()

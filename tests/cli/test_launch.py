@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -84,6 +86,25 @@ def mpiexec():
     yield process
     process.kill()
     process.wait()
+
+
+@pytest.mark.parametrize(
+    ("left", "code"), [([], 1), (["leave"], None), (["report"], None), (["report", "leave"], None)]
+)
+def test_rank_that_leaves_past_mpi_ends_a_run_that_mpiexec_lets_go_on(
+    ended, tmp_path, mpiexec, monkeypatch, left, code
+):
+    monkeypatch.setattr("pagewire.cli.kit.watch.GRACE_S", 0.1)
+    ended(0, "start", 90, pid=os.getpid())
+    ended(1, "start", 90, pid=os.getpid())
+    for kind in left:
+        ended(1, kind, 95)
+    ended(1, "end", 100, code=0)
+    watch = Watch(
+        mpiexec, 2, tmp_path, "none", errors=ErrorStream(""), goodbyes=("report", "leave")
+    )
+    threading.Timer(1.0, mpiexec.terminate).start()
+    assert watch.wait() == (code or -signal.SIGTERM)
 
 
 def test_rank_without_a_sign_is_unseen_when_another_has_given_one(ended, tmp_path, mpiexec):
