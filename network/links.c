@@ -8,12 +8,12 @@
 typedef struct {
     pw_calendar calendar;
     pw_link_use use;
+    int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
     int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
 } link_state;
 
 struct pw_links {
     const pw_topology *topology;
-    int64_t byte_ps_1000[2]; /* by tier: 1000 x picoseconds of a byte */
     int64_t hop_ns, wait_limit_ns;
     int64_t asked_ns; /* when backlogs are asked for */
     link_state states[];
@@ -26,8 +26,11 @@ int pw_links_create(const pw_topology *topology, const pw_costs *costs, int64_t 
     pw_links *links = calloc(1, sizeof *links + num_links * sizeof *links->states);
     if (!links) return PW_ERR_NOMEM;
     links->topology = topology;
-    links->byte_ps_1000[PW_TIER_INSIDE] = pw_link_byte_ps_1000(costs, PW_TIER_INSIDE);
-    links->byte_ps_1000[PW_TIER_BETWEEN] = pw_link_byte_ps_1000(costs, PW_TIER_BETWEEN);
+    for (uint32_t i = 0; i < num_links; i++) {
+        pw_topology_link link;
+        pw_topology_link_at(topology, i, &link);
+        links->states[i].byte_ps_1000 = pw_link_byte_ps_1000(costs, link.tier);
+    }
     links->hop_ns = costs->hop_ns;
     links->wait_limit_ns = wait_limit_ns;
     *out = links;
@@ -71,9 +74,7 @@ static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t
                     int64_t *busy_ns)
 {
     link_state *state = &links->states[link];
-    pw_topology_link about;
-    pw_topology_link_at(links->topology, link, &about);
-    const uint64_t busy_ps = wire_bytes * (uint64_t)links->byte_ps_1000[about.tier] / 1000;
+    const uint64_t busy_ps = wire_bytes * (uint64_t)state->byte_ps_1000 / 1000;
     *busy_ns = (int64_t)((busy_ps + 999) / 1000);
     const int64_t start_ns = pw_calendar_book(&state->calendar, at_ns, *busy_ns);
     const int64_t wait_ns = start_ns - at_ns;
@@ -106,7 +107,6 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
     for (uint32_t i = 0; i < num_links; i++) {
         const int64_t start_ns = book(links, way[i], wire_bytes, head_ns, &busy_ns);
         if (i == 0) out->leaves_ns = start_ns;
-        else out->waited_ns += start_ns - head_ns;
         head_ns = start_ns + links->hop_ns;
         tail_ns = pw_later(tail_ns, start_ns + busy_ns) + links->hop_ns;
     }

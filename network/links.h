@@ -24,7 +24,6 @@ typedef struct {
 /* A block on its way, behind its first link's wait. */
 typedef struct {
     int64_t leaves_ns; /* its head enters the first link */
-    int64_t waited_ns; /* before all further ones */
     int64_t head_ns;   /* it comes out of the last link, less the serialisation of a packet */
     int64_t tail_ns;   /* the last byte does */
 } pw_passing;

@@ -44,9 +44,7 @@ class Topology(Closing):
         words = text.encode(), placement.encode()
         if lib.pw_topology_create(*words, num_nodes, nodes_per_board, made, reason) < 0:
             raise ConfigError(ffi.string(reason).decode(errors="replace"))
-        self.text = text
         self.num_nodes = num_nodes
-        self.nodes_per_board = nodes_per_board
         self._c = ffi.gc(made[0], lib.pw_topology_destroy)
         self._route = ffi.new("uint32_t[]", lib.PW_ROUTE_MAX)
 
@@ -71,18 +69,14 @@ class Topology(Closing):
 
     def link(self, number: int) -> Link:
         """By its number, below num_links."""
-        return _link(self._c, number)
+        return link_of(self._c, number)
 
-    def links(self) -> Iterator[tuple[int, Link]]:
-        """Those that there are, with their numbers."""
+    def links(self) -> Iterator[Link]:
+        """Those that there are."""
         for number in range(self.num_links):
             link = self.link(number)
             if link.source != link.target:
-                yield number, link
-
-    def place(self, node: int) -> int:
-        """Where it stands."""
-        return int(lib.pw_topology_place(self._c, node))
+                yield link
 
     def route(self, source: int, target: int, variant: int = 0) -> list[int]:
         """Numbers of the links from a node to another."""
@@ -108,7 +102,7 @@ class Topology(Closing):
         import networkx  # loads slowly, and is needed here alone
 
         graph = networkx.DiGraph()
-        for _, link in self.links():
+        for link in self.links():
             capacity = graph.get_edge_data(link.source, link.target, {"capacity": 0})["capacity"]
             graph.add_edge(link.source, link.target, capacity=capacity + 1)
         for node in range(self.num_nodes):
@@ -120,10 +114,6 @@ class Topology(Closing):
         """Of a node's place: the router that its first link leaves."""
         other = (node + 1) % self.num_nodes
         return self.link(self.route(node, other)[0]).source
-
-    def name(self, link: Link) -> str:
-        """For people."""
-        return name_of(self.text, self.nodes_per_board, link)
 
 
 def name_of(text: str, nodes_per_board: int, link: Link) -> str:
@@ -138,7 +128,8 @@ def name_of(text: str, nodes_per_board: int, link: Link) -> str:
     return f"F0 of QFDB {board} to {other}{cable}"
 
 
-def _link(c: Any, number: int) -> Link:
+def link_of(c: Any, number: int) -> Link:
+    """Of a pw_topology."""
     out = ffi.new("pw_topology_link *")
     lib.pw_topology_link_at(c, number, out)
     return Link(int(out.source), int(out.target), out.tier == _INSIDE, int(out.cable))

@@ -12,6 +12,7 @@ static void number_links(pw_grid *grid)
 {
     uint32_t next = 0;
     for (uint32_t dim = 0; dim < grid->num_dims; dim++) {
+        grid->strides[dim] = pw_topology_product(grid->sides, dim);
         grid->first_link[dim] = next;
         next += 2 * grid->cables[dim];
     }
@@ -36,21 +37,16 @@ static bool is_short(const pw_grid *grid, uint32_t num_others)
     return hops <= PW_ROUTE_MAX;
 }
 
-static uint32_t side_by_side(const pw_grid *grid, uint32_t dim)
-{
-    return pw_topology_product(grid->sides, dim);
-}
-
 static uint32_t coordinate(const pw_grid *grid, uint32_t router, uint32_t dim)
 {
-    return router / side_by_side(grid, dim) % grid->sides[dim];
+    return router / grid->strides[dim] % grid->sides[dim];
 }
 
 static uint32_t neighbour(const pw_grid *grid, uint32_t router, uint32_t dim, bool up)
 {
     const uint32_t at = coordinate(grid, router, dim), side = grid->sides[dim];
     const uint32_t to = up ? (at + 1 == side ? 0 : at + 1) : (at ? at - 1 : side - 1);
-    return router + to * side_by_side(grid, dim) - at * side_by_side(grid, dim);
+    return router + to * grid->strides[dim] - at * grid->strides[dim];
 }
 
 /* Behind a router's own links come others; `stride` is all of them. Dimension order begins with
@@ -61,11 +57,12 @@ static uint32_t walk(const pw_grid *grid, uint32_t from, uint32_t to, uint32_t v
     uint32_t num_links = 0;
     for (uint32_t i = 0; i < grid->num_dims; i++) {
         const uint32_t dim = (i + variant) % grid->num_dims, side = grid->sides[dim];
-        const uint32_t target = coordinate(grid, to, dim);
-        const uint32_t above = (target + side - coordinate(grid, from, dim)) % side;
-        const bool up = grid->wraps ? 2 * above <= side : target > coordinate(grid, from, dim);
+        const uint32_t begin = coordinate(grid, from, dim), target = coordinate(grid, to, dim);
+        const uint32_t above = (target + side - begin) % side;
+        const bool up = grid->wraps ? 2 * above <= side : target > begin;
+        uint32_t steps = up || !above ? above : side - above;
         const uint32_t cable = (key + variant) % grid->cables[dim];
-        while (coordinate(grid, from, dim) != target) {
+        for (; steps; steps--) {
             links[num_links++] =
                 from * stride + grid->first_link[dim] + (up ? 0 : grid->cables[dim]) + cable;
             from = neighbour(grid, from, dim, up);

@@ -24,6 +24,7 @@ typedef struct {
 /* A grid of routers, or of boards: dimension order. */
 typedef struct {
     uint32_t num_dims, sides[PW_TOPOLOGY_DIMENSIONS];
+    uint32_t strides[PW_TOPOLOGY_DIMENSIONS];    /* from a router to the next of a dimension */
     uint32_t cables[PW_TOPOLOGY_DIMENSIONS];     /* to each neighbour */
     uint32_t first_link[PW_TOPOLOGY_DIMENSIONS]; /* up, of a router's links in order */
     uint32_t links_per_router;

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pagewire.native import ffi, lib
-from pagewire.network.topology import Link, name_of
+from pagewire.network.topology import link_of, name_of
 
 HOTTEST = 8
 """Links that are named."""
@@ -14,11 +14,11 @@ def summary(links: Any, text: str, nodes_per_board: int, run_ns: int) -> dict[st
     """Of pw_links at the end of a run that took run_ns; text: the topology's. What JSON can hold:
     shares are of 1, times in s, the hottest links first."""
     topology = lib.pw_links_topology(links)
-    use, link = ffi.new("pw_link_use *"), ffi.new("pw_topology_link *")
+    use = ffi.new("pw_link_use *")
     used: list[tuple[int, int]] = []
     num_links = waited_ns = num_long = 0
     for number in range(lib.pw_topology_num_links(topology)):
-        lib.pw_topology_link_at(topology, number, link)
+        link = link_of(topology, number)
         num_links += link.source != link.target
         lib.pw_links_read(links, number, use)
         if use.num_blocks:
@@ -27,12 +27,10 @@ def summary(links: Any, text: str, nodes_per_board: int, run_ns: int) -> dict[st
             num_long += use.num_long_waits
     hottest = []
     for _, number in sorted(used)[:HOTTEST]:
-        lib.pw_topology_link_at(topology, number, link)
         lib.pw_links_read(links, number, use)
-        own = Link(int(link.source), int(link.target), not link.tier, int(link.cable))
         hottest.append(
             {
-                "name": name_of(text, nodes_per_board, own),
+                "name": name_of(text, nodes_per_board, link_of(topology, number)),
                 "busy": use.busy_ns / max(run_ns, 1),
                 "busiest": use.busiest_ns / _WINDOW_NS,
                 "busiest_at_s": use.busiest_at_ns / 1e9,

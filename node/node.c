@@ -213,13 +213,21 @@ static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
                               "prctl(PR_SET_THP_DISABLE); set it to 'host'");
 }
 
+int pw_node_config_topology(const pw_node_config *config, uint32_t num_nodes, pw_topology **out,
+                            pw_sentence *reason)
+{
+    char why[PW_TOPOLOGY_REASON_BYTES];
+    const int code = pw_topology_create(config->run.topology, config->run.placement, num_nodes,
+                                        (uint32_t)config->costs.nodes_per_qfdb, out, why);
+    return code < 0 ? pw_sentence_refuse(reason, code, "%s", why) : PW_OK;
+}
+
 /* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which
  * the NI makes. */
 static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
                          uint32_t num_nodes, pw_topology **out, pw_sentence *reason)
 {
     const pw_node_run *run = &config->run;
-    char why[PW_TOPOLOGY_REASON_BYTES];
     *out = NULL;
     if (config->settings.network_model == PW_NETWORK_LINKS && !opening->links)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
@@ -227,9 +235,7 @@ static int make_topology(const pw_node_config *config, const pw_node_opening *op
                                   "links; record the run and replay it with them");
     if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
         return PW_OK;
-    const int code = pw_topology_create(run->topology, run->placement, num_nodes,
-                                        (uint32_t)config->costs.nodes_per_qfdb, out, why);
-    return code < 0 ? pw_sentence_refuse(reason, code, "%s", why) : PW_OK;
+    return pw_node_config_topology(config, num_nodes, out, reason);
 }
 
 int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,

@@ -163,11 +163,9 @@ static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish
 static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw_sentence *reason)
 {
     const pw_settings *settings = &config->settings;
-    char why[PW_TOPOLOGY_REASON_BYTES];
     many->is_ordered = !(flags & PW_REPLAY_VERIFIES);
-    int code = pw_topology_create(config->run.topology, config->run.placement, many->num_nodes,
-                                  (uint32_t)config->costs.nodes_per_qfdb, &many->topology, why);
-    if (code < 0) return pw_sentence_refuse(reason, code, "%s", why);
+    int code = pw_node_config_topology(config, many->num_nodes, &many->topology, reason);
+    if (code < 0) return code;
     many->reach_ns = config->costs.ni_send_ns + config->costs.hop_ns + config->costs.ni_receive_ns;
     if (many->reach_ns < 1) many->reach_ns = 1;
     if (settings->network_model != PW_NETWORK_LINKS) return PW_OK;
@@ -302,9 +300,10 @@ static int step(pw_many *many, uint32_t node, uint32_t kind)
     pw_program *program = many->seats[node].program;
     const uint32_t waited = pw_program_waits(program);
     const bool runs = !waited && kind == RUN;
+    const int64_t until_ns = last_ns(many, node);
     int code = PW_OK;
-    if (many->is_ordered) pw_node_set_horizon(many->seats[node].node, last_ns(many, node));
-    if (runs) code = pw_program_go(program, last_ns(many, node));
+    if (many->is_ordered) pw_node_set_horizon(many->seats[node].node, until_ns);
+    if (runs) code = pw_program_go(program, until_ns);
     if (code >= 0 && runs && pw_program_waits(program) == PW_PROGRAM_WAITS_GROUP)
         code = come_to_meeting(many, node);
     if (code >= 0 && pw_program_waits(program)) code = pw_program_turn(program);

@@ -109,6 +109,9 @@ typedef struct {
     const pw_node *like;
 } pw_node_opening;
 
+/* The network of the settings, for so many nodes. PW_ERR_* with the reason. */
+int pw_node_config_topology(const pw_node_config *config, uint32_t num_nodes, pw_topology **out,
+                            pw_sentence *reason);
 /* Every host makes its node here. The node takes the wire and closes it, also when it fails; what
  * both point to is copied, but for the strategy's; impairments are planned. A negative code leaves
  * nothing; the reason is a sentence. */
