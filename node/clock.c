@@ -9,7 +9,8 @@
 #include <time.h>
 
 #define LOOP_NS 2000 /* between two tests of a loop, in Python too; wall time */
-/* Where nobody tells whether the thread was away: it cannot have lost more than this. */
+/* Where nobody tells whether the thread was away: it cannot have lost more than this. And of a
+ * thread that was: a host that tells of a call late has not worked longer on it. */
 #define UNSURE_NS 5000
 /* A call by wall time, of a thread that was on its core: a hypervisor may have taken a part of it.
  * And until the next look at the CPU clock, as interrupts take some, too. */
@@ -71,16 +72,21 @@ static int64_t share_ns(pw_clock *clock, int64_t passed_ns)
     return other_ns + (own_ns < passed_ns ? own_ns : passed_ns);
 }
 
-/* CPU time of the thread from the last boundary to wall_ns; about now is the next one. */
-static int64_t elapsed_ns(pw_clock *clock, int64_t wall_ns)
+/* CPU time of the thread from the last boundary to wall_ns; about now is the next one. What has
+ * passed since wall_ns counts by wall time as long as the thread was on its core all the time; else
+ * nobody knows how much of it the thread had, and it counts up to unsure_ns. */
+static int64_t elapsed_ns(pw_clock *clock, int64_t wall_ns, int64_t unsure_ns)
 {
     int64_t passed_ns = wall_ns - clock->wall_boundary_ns;
     if (passed_ns < 0) return 0; /* another thread was in a call meanwhile */
     if (!is_of_this_thread(clock)) return share_ns(clock, passed_ns);
     if (passes_by_wall(clock, passed_ns, PW_CLOCK_SHORT_NS)) return passed_ns;
-    int64_t before_ns = clock->cpu_boundary_ns;
+    const int64_t before_ns = clock->cpu_boundary_ns;
+    const uint64_t stint = clock->thread ? clock->stint : 0;
     start(clock);
     int64_t since_ns = clock->wall_boundary_ns - wall_ns;
+    const bool stayed = stint && stint == pw_on_core_stint();
+    if (!stayed && since_ns > unsure_ns) since_ns = unsure_ns;
     return pw_later(0, clock->cpu_boundary_ns - before_ns - since_ns);
 }
 
@@ -117,17 +123,17 @@ static bool looks_at_wall(const pw_clock *clock)
 }
 
 /* The compute from the last leave to wall_ns. A run that records takes no other durations. */
-static int64_t compute_ns(pw_clock *clock, int64_t wall_ns)
+static int64_t compute_ns(pw_clock *clock, int64_t wall_ns, int64_t unsure_ns)
 {
     if (clock->is_recording) {
-        int64_t duration_ns = elapsed_ns(clock, wall_ns);
+        int64_t duration_ns = elapsed_ns(clock, wall_ns, unsure_ns);
         clock->last_ns = duration_ns;
         record(clock, clock->vain_ns + duration_ns);
         clock->vain_ns = 0;
         return clock->compute == PW_COMPUTE_MEASURED ? scaled_ns(clock, duration_ns) : 0;
     }
     switch (clock->compute) {
-    case PW_COMPUTE_MEASURED: return scaled_ns(clock, elapsed_ns(clock, wall_ns));
+    case PW_COMPUTE_MEASURED: return scaled_ns(clock, elapsed_ns(clock, wall_ns, unsure_ns));
     case PW_COMPUTE_REPLAY: return replayed_ns(clock);
     case PW_COMPUTE_MODEL: {
         int64_t declared_ns = clock->declared_ns;
@@ -202,10 +208,9 @@ static bool follows_at_once(pw_clock *clock)
     return excused_ns && pw_clock_wall_ns() - excused_ns < LOOP_NS;
 }
 
-void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
+static void enter(pw_clock *clock, bool costs_call, int64_t wall_ns, int64_t unsure_ns)
 {
-    if (++clock->depth > 1) return;
-    int64_t passed_ns = compute_ns(clock, wall_ns);
+    int64_t passed_ns = compute_ns(clock, wall_ns, unsure_ns);
     clock->is_polling = follows_at_once(clock);
     clock->passed_ns = passed_ns;
     clock->compute_ns += passed_ns;
@@ -217,9 +222,14 @@ void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
     if (clock->recorder) pw_recorder_enter(clock->recorder, passed_ns, costs_call);
 }
 
+void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns)
+{
+    if (++clock->depth == 1) enter(clock, costs_call, wall_ns, UNSURE_NS);
+}
+
 void pw_clock_enter(pw_clock *clock, bool costs_call)
 {
-    pw_clock_enter_at(clock, costs_call, clock->depth ? 0 : wall_if_needed_ns(clock));
+    if (++clock->depth == 1) enter(clock, costs_call, wall_if_needed_ns(clock), 0);
 }
 
 void pw_clock_leave(pw_clock *clock)
@@ -238,7 +248,7 @@ int64_t pw_clock_read(pw_clock *clock)
 {
     int64_t passed_ns = 0;
     if (clock->depth == 0) {
-        passed_ns = compute_ns(clock, wall_if_needed_ns(clock));
+        passed_ns = compute_ns(clock, wall_if_needed_ns(clock), 0);
         clock->compute_ns += passed_ns;
         clock->now_ns += passed_ns;
         end_call(clock);

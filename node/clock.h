@@ -80,7 +80,7 @@ void pw_clock_finish(pw_clock *clock);
  * one of the RDMA library. */
 void pw_clock_enter(pw_clock *clock, bool costs_call);
 /* The same for a host that was entered at wall_ns already (CLOCK_MONOTONIC): what it has done since
- * is no compute. */
+ * is no compute, but for what it did for more than 5 us around a loss of its core. */
 void pw_clock_enter_at(pw_clock *clock, bool costs_call, int64_t wall_ns);
 void pw_clock_leave(pw_clock *clock);
 /* Virtual time now. The reading costs read_ns: a program that waits on it ends. */
