@@ -2,7 +2,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#if defined __GLIBC__ && __GLIBC_PREREQ(2, 35)
+/* By its header: other C libraries have no __GLIBC_PREREQ. */
+#if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 
 /* When the kernel takes a thread off its core that is outside of the critical section which its

@@ -9,6 +9,7 @@ and when its host let a node work, are of another beginning, and are left out.
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from pagewire.native import lib
@@ -36,9 +37,10 @@ from pagewire.replay.records import (
     TraceError,
     Unmap,
     number,
+    zigzag,
 )
-from pagewire.replay.trace import KEYS, MATCHES, REGIONS, Reader, Writer
-from pagewire.replay.walk import ONE_SIDED, KnownKeys, Walk, describe_operation
+from pagewire.replay.trace import KEYS, MATCHES, REGIONS, ROOMS, Reader, Writer
+from pagewire.replay.walk import ONE_SIDED, KnownKeys, Room, Walk, describe_operation
 
 _PAGE_BYTES = int(lib.PW_PAGE_BYTES)
 _PRESENT = int(lib.PW_PAGE_PRESENT)
@@ -115,10 +117,15 @@ class _Pages:
         """Regions that are no peer's."""
         self._last: dict[tuple[int, int, int], Record] = {}
 
-    def see(self, record: Record) -> None:
+    def see(self, record: Record, room: Room | None) -> None:
+        """room: where the message of a receive landed that brings its own memory."""
         self._own.add(getattr(record, "region", 0))
         if isinstance(record, (Pages, Unmap)):
             self._say(record)
+        elif room and room.runs:
+            num_pages = sum(count for count, _ in room.runs)
+            first_page = self._in_region(room.region, room.offset) // _PAGE_BYTES
+            self._say(Pages(room.region, first_page, num_pages, _PRESENT))
         elif isinstance(record, (Send, Receive, Take, Put, Get)) and record.num_bytes:
             self._use(record.region, record.offset, record.num_bytes)
 
@@ -129,8 +136,12 @@ class _Pages:
         if region is not None:
             self._use(region, address - self._bases[region], num_bytes)
 
+    def _in_region(self, region: int, offset: int) -> int:
+        """From the beginning of the page that the region begins in."""
+        return self._bases.get(region, 0) % _PAGE_BYTES + offset
+
     def _use(self, region: int, region_offset: int, num_bytes: int) -> None:
-        offset = self._bases.get(region, 0) % _PAGE_BYTES + region_offset
+        offset = self._in_region(region, region_offset)
         first, last = offset // _PAGE_BYTES, (offset + num_bytes - 1) // _PAGE_BYTES
         self._say(Pages(region, first, last - first + 1, _PRESENT))
 
@@ -163,6 +174,7 @@ class _RankCut:
         """Meetings of (group, members), before and in the part."""
         self.matches = [0, 0]
         """Number of receives from any source before the part, and up to its end."""
+        self.rooms: list[Room] = []
 
     def records(self, before: Balance, inside: Balance) -> Iterator[Record]:
         """Those of the part; what must hold before and in it is counted on the way."""
@@ -183,6 +195,8 @@ class _RankCut:
             if isinstance(record, Meet):
                 self.meets[is_inside][record.group, record.members] += 1
             if is_inside:
+                if walk.room:
+                    self.rooms.append(walk.room)
                 yield self._renumber(record, walk)
                 self.matches[1] = walk.num_wildcards
                 if finder.ends_behind(record, walk):
@@ -190,7 +204,7 @@ class _RankCut:
                     yield from self._close(walk, is_behind=True)
                     break
             else:
-                pages.see(record)
+                pages.see(record, walk.room)
         if not is_inside or not finder.is_complete:
             raise TraceError(self._not_there(finder))
 
@@ -270,6 +284,8 @@ def cut(reader: Reader, part: Phase | Calls, out: str) -> None:
             for key in each.keys:
                 writer.add(rank, KEYS, number(key), 1)
             _copy_matches(reader, writer, rank, *each.matches)
+            for room in each.rooms:
+                writer.add(rank, ROOMS, _encoded(room), 1)
             for region, base in reader.regions(rank).items():
                 writer.add(rank, REGIONS, number(region) + number(base), 1)
             writer.end_rank(rank)
@@ -296,6 +312,11 @@ def _copy_matches(reader: Reader, writer: Writer, rank: int, begin: int, end: in
     values = list(reader.numbers(rank, MATCHES))[2 * begin : 2 * end]
     for peer, source in zip(values[::2], values[1::2], strict=False):
         writer.add(rank, MATCHES, number(peer) + number(source), 1)
+
+
+def _encoded(room: Room) -> bytes:
+    numbers = [len(room.runs), room.region, zigzag(room.offset), *itertools.chain(*room.runs)]
+    return b"".join(map(number, numbers))
 
 
 def _check_balance(balance: Balance, where: str) -> None:

@@ -1,6 +1,8 @@
 """A rank's records one after the other, with what they refer to: operations, matches, calls."""
 
 import collections
+import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from pagewire.native import lib
@@ -9,6 +11,7 @@ from pagewire.replay.records import (
     KEY_NONE,
     MULTI,
     TAKEN,
+    UNSIZED,
     WAS_EAGER,
     Atomic,
     Call,
@@ -32,8 +35,9 @@ from pagewire.replay.records import (
     Take,
     Told,
     TraceError,
+    unzigzag,
 )
-from pagewire.replay.trace import KEYS, MATCHES, Reader
+from pagewire.replay.trace import KEYS, MATCHES, ROOMS, Reader
 
 _KEY_KNOWN, _KEYS_KNOWN = int(lib.PW_KEY_KNOWN), int(lib.PW_KEYS_KNOWN)
 
@@ -62,12 +66,23 @@ class KnownKeys:
         return KEY_NEW
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Room:
+    """Where a message has landed whose receive brought memory of its own."""
+
+    region: int
+    offset: int
+    runs: tuple[tuple[int, int], ...]
+    """Pages and how they were (PW_PAGE_*); none: it rode in its envelope, or none came."""
+
+
 class Walk:
     """Iterate over it once: (number of the record, record).
 
     Behind each record: `pending`, the operations under way by their number; `meant`, the one that
     the record begins or names; `origin`: sender and source of what the RECEIVE so begun or named
     takes, None where nobody knows; `matched`: False when it is from any source and took none;
+    `room`, of a RECEIVE or TAKE that has one in the trace;
     `names`, the calls and `phases` that are `open`, and what is `registered`, by its number, with
     its key; `key` of what a REGISTER, PUT or GET is about, None where the trace says none. What
     cannot be is told in `wrong`, a sentence each.
@@ -79,6 +94,7 @@ class Walk:
         self.meant: tuple[int, Record] | None = None
         self.origin: tuple[int, int] | None = None
         self.matched = True
+        self.room: Room | None = None
         self.names: dict[int, str] = {}
         self.phases: list[str] = []
         self.registered: dict[int, tuple[Register, int | None]] = {}
@@ -94,6 +110,7 @@ class Walk:
         self._reader = reader
         self._matches = reader.numbers(rank, MATCHES)
         self._keys = reader.numbers(rank, KEYS)
+        self._rooms = reader.numbers(rank, ROOMS)
         self._known_keys = KnownKeys()
         self._origins: dict[int, tuple[tuple[int, int] | None, bool]] = {}
         """Of receives under way."""
@@ -107,7 +124,7 @@ class Walk:
             yield idx, record
 
     def _step(self, idx: int, record: Record) -> None:
-        self.meant = None
+        self.meant = self.room = None
         if isinstance(record, OPERATIONS):
             self._begin(idx, record)
         elif isinstance(record, (Done, Told, Cancel)):
@@ -149,6 +166,8 @@ class Walk:
         else:
             self.meant = idx, record
         self.num_operations = number + 1
+        if isinstance(record, (Receive, Take)) and record.flags & UNSIZED:
+            self.room = self._next_room()
         if isinstance(record, Send):
             self._check_peer(idx, record, record.peer)
             if not record.flags & WAS_EAGER:
@@ -185,6 +204,14 @@ class Walk:
         if peer:
             self.origin = peer - 1, source
             self._check_peer(idx, record, peer - 1)
+
+    def _next_room(self) -> Room | None:
+        place = tuple(itertools.islice(self._rooms, 3))
+        if len(place) < 3:
+            return None
+        num_runs, region, offset = place
+        numbers = list(itertools.islice(self._rooms, 2 * num_runs))
+        return Room(region, unzigzag(offset), tuple(zip(numbers[::2], numbers[1::2], strict=False)))
 
     def _find_key(self, idx: int, record: Put | Get) -> None:
         self.key = None

@@ -281,14 +281,16 @@ def split_assignment(assignment: str) -> tuple[Declaration, str]:
 
 
 def lookup(name: str) -> Declaration:
-    """The setting of a dotted name; an unknown one is an error that lists what there is."""
+    """The setting of a dotted name; an unknown one is an error that lists what its section has."""
     if name in REGISTRY:
         return REGISTRY[name]
     section = name.partition(".")[0]
-    known = [each for each in REGISTRY if each.startswith(f"{section}.")] or list(REGISTRY)
-    raise ConfigError(
-        f"unknown setting '{name}'{suggestion(name, REGISTRY)}; known are {', '.join(known)}"
-    )
+    known = [each for each in REGISTRY if each.startswith(f"{section}.")]
+    there = f"known are {', '.join(known)}"
+    if not known:
+        sections = dict.fromkeys(each.partition(".")[0] for each in REGISTRY)
+        there = f"sections are {', '.join(sections)} (`pagewire info` lists what they have)"
+    raise ConfigError(f"unknown setting '{name}'{suggestion(name, REGISTRY)}; {there}")
 
 
 def read_file(path: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def written(path, trace: HandMade) -> str:
     """A trace as a file."""
     with Writer(str(path), trace.num_ranks, trace.meta()) as writer:
         for rank in range(trace.num_ranks):
-            for kind in (OPS, MATCHES, TIMES, REGIONS, TURNS):
+            for kind in (OPS, MATCHES, TIMES, REGIONS, TURNS, ROOMS):
                 for each in trace.chunks[rank, kind]:
                     writer.add(rank, kind, each, 1)
     return str(path)

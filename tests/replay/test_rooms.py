@@ -6,6 +6,7 @@ from programs import (
     ABSENT,
     BLOCK_BYTES,
     PRESENT,
+    REGIONS,
     ROOMS,
     HandMade,
     call,
@@ -13,10 +14,12 @@ from programs import (
     receive,
     run,
     send,
+    written,
 )
 
 from pagewire.cli.main import main
 from pagewire.replay import records as r
+from pagewire.replay.cut import Calls, cut
 from pagewire.replay.replay import Replay, ReplayError, Settings
 from pagewire.replay.trace import Reader
 
@@ -77,6 +80,23 @@ def test_memory_that_is_used_again_is_there():
     room = 1, 8, r.zigzag(0)
     trace = exchange(*room, PAGES, ABSENT, *room, PAGES, PRESENT, num_messages=2)
     assert paged_in(trace) == PAGES
+
+
+def test_a_part_of_a_trace_has_the_rooms_of_its_receives(tmp_path):
+    """And finds the pages there that earlier messages have left."""
+    rooms = [1, 8, r.zigzag(0), PAGES, ABSENT, 1, 9, r.zigzag(0), PAGES, ABSENT,
+             2, 8, r.zigzag(0), 1, ABSENT, PAGES - 1, PRESENT]  # fmt: skip
+    trace = exchange(*rooms, num_messages=3)
+    for region in (8, 9):
+        trace.add(1, REGIONS, region, region << 32)
+    whole, part = written(tmp_path / "whole.pwt", trace), str(tmp_path / "part.pwt")
+    with Reader(whole) as reader:
+        cut(reader, Calls(1, 3), part)
+    with Reader(part) as reader:
+        assert list(reader.numbers(1, ROOMS)) == rooms[5:]
+        pages = [each for each in reader.records(1) if isinstance(each, r.Pages)]
+        assert pages == [r.Pages(8, 0, PAGES, PRESENT)]
+        assert paged_in(reader) == PAGES + 1
 
 
 @pytest.mark.parametrize(

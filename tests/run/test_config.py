@@ -100,7 +100,7 @@ def test_variables_of_the_launchers_command_line_keep_their_origin():
 
 def test_unknown_keys_are_named_with_the_closest(tmp_path):
     assert "did you mean 'run.memory'" in refused("run.memori=part")
-    assert "unknown setting 'nothing'" in refused("nothing=1")
+    assert "unknown setting 'nothing'; sections are run, " in refused("nothing=1")
     assert "section.name=value" in refused("run.memory")
     message = refused(environ={"PAGEWIRE_RUN_TIMEOU": "1ms"})
     assert "PAGEWIRE_RUN_TIMEOU " in message and "PAGEWIRE_RUN_TIMEOUT'" in message

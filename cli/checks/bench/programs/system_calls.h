@@ -13,7 +13,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if __GLIBC_PREREQ(2, 35)
+#if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 #endif
 
@@ -36,7 +36,7 @@ static struct {
 static inline volatile uint64_t *mark_of_thread(void)
 {
     static uint64_t none;
-#if __GLIBC_PREREQ(2, 35)
+#ifdef RSEQ_SIG
     char *own = (char *)__builtin_thread_pointer() + __rseq_offset;
     if (__rseq_size) return (volatile uint64_t *)&((struct rseq *)(void *)own)->rseq_cs;
 #endif
