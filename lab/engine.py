@@ -1,14 +1,13 @@
 """One rank's engine with what it needs to run: memory backend, costs, settings, impairments,
 policies.
 
-The only place that makes an engine (pw_ni). Its hosts are the MPI node, the experiments' bench and
-the unit tests. A host passes virtual time in, carries the bursts and is handed the events; what a
-policy in Python is asked about a page fault is answered here. Posting and polling are the host's,
-by `ni`.
+The only place in Python that makes an engine (pw_ni). Who runs it (lab/joined.py, unit tests) hands
+its events over; what a policy in Python is asked about a page fault is answered here. Posting and
+polling are the host's, by `ni`.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 from pagewire.driver.policy import PageInPolicy
@@ -25,9 +24,6 @@ PDID = 1
 """Protection domain of a job: all of its ranks are one. Further processes of a node follow."""
 NEVER = 2**63 - 1
 """Time of an event that a frame must bring."""
-AT_ONCE = -(2**63)
-"""Time of an event that waits for a decision."""
-_EVENTS_AT_ONCE = 32
 _KIND_NAMES: Mapping[int, str] = {
     value: name.removeprefix("PW_TRACE_").lower()
     for value, name in ffi.typeof("enum pw_trace_kind").elements.items()
@@ -155,12 +151,8 @@ class Engine(EngineView, Closing):
             "engine",
         )
         super().__init__(ffi.gc(made[0], lib.pw_ni_destroy), memory, node, pdid, filled)
-        self.next_ns = NEVER
-        """Time of the next event, as the last `run` left it."""
-        self.noted: list[set[int]] = []
-        """Each gets this node's number when something may have changed in it."""
-        self._events = ffi.new("pw_host_event[]", _EVENTS_AT_ONCE)
-        self._burst = ffi.new("pw_burst *")
+        self.noted: set[int] = set()
+        """Gets this node's number when something may have been posted to it."""
         if planned is not None:
             impairments.plan(self._ni, planned)
         self._pdids: list[int] = []
@@ -180,15 +172,8 @@ class Engine(EngineView, Closing):
     ) -> Self:
         """The engine of one node of a run; its impairments are those of the configuration.
 
-        page_in: in place of an object of the class that config.run.policy names. Raises
-        ConfigError: the lab has a link for each pair of nodes, and no topology but the machine's.
+        page_in: in place of an object of the class that config.run.policy names.
         """
-        network = config.network
-        if (network.model, network.topology, network.placement) != ("private", "qfdb", "packed"):
-            raise ConfigError(
-                "network.*: the lab has the machine's own network, and a link for each pair of "
-                "nodes; for others make a trace (pagewire trace synth) and replay it"
-            )
         return cls(
             platform.costs.as_dict(),
             config.unit_settings(),
@@ -201,79 +186,30 @@ class Engine(EngineView, Closing):
     @property
     def ni(self) -> Any:
         """The pw_ni. Who takes it may post to it, so take it anew for each post."""
-        self._note()
+        self.noted.add(self.node)
         return self._ni
-
-    def _note(self) -> None:
-        for each in self.noted:
-            each.add(self.node)
 
     def close(self) -> None:
         """Destroy engine and memory backend; the object is of no use after that."""
         ffi.release(self._ni)
         ffi.release(self.memory)
 
-    # -- running
+    def take(self, event: Any, handle: Callable[[int, Any], None]) -> None:
+        """A pw_host_event of this engine: a policy answers its question, `handle` gets the node's
+        number and any other."""
+        if event.kind != DECISION:
+            handle(self.node, event)
+        elif self._policy is not None:
+            self._policy.answer(event.id)
 
-    def run(
-        self, horizon_ns: int, handle: Callable[[Any], None], max_events: int = _EVENTS_AT_ONCE
-    ) -> int:
-        """Run up to the horizon; `handle` gets each pw_host_event, which is gone after the call.
-
-        Returns how many events there were, decisions included. max_events: the engine stops after
-        so many, so with 1 the host can post at the time of each. When that many came there may be
-        more.
-        """
-        self._note()
-        if self._policy is None:
-            count = self._step(horizon_ns, handle, max_events)
-        else:
+    def raise_failure(self) -> None:
+        """Raise again what a policy has raised: nothing goes on any more."""
+        if self._policy is not None:
             self._policy.raise_failure()
-            count = 0
-            while stepped := self._step(horizon_ns, handle, max_events):
-                count += stepped  # before anything is sent the engine goes on from its decision
-        self.next_ns = lib.pw_ni_next_ns(self._ni)
-        return count
-
-    def _step(self, horizon_ns: int, handle: Callable[[Any], None], max_events: int) -> int:
-        events = self._events
-        count = check(lib.pw_ni_run(self._ni, horizon_ns, events, max_events), "run")
-        for i in range(count):
-            event = events[i]
-            if event.kind != DECISION:
-                handle(event)
-            elif self._policy is not None:
-                self.next_ns = AT_ONCE  # should the policy raise, whoever waits comes back here
-                self._policy.answer(event.id)
-        return count
-
-    @property
-    def wants_decision(self) -> bool:
-        """Nothing goes on before `run` has asked the policy."""
-        return self._policy is not None and lib.pw_ni_next_ns(self._ni) == AT_ONCE
-
-    def bursts(self) -> Iterator[tuple[int, Any, int]]:
-        """Peer, data and bytes of each burst that waits; the data are kept until `release`."""
-        burst, ni = self._burst, self._ni
-        while lib.pw_ni_tx_burst(ni, burst):
-            yield burst.peer, burst.data, burst.num_bytes
-
-    def release(self, data: Any) -> None:
-        """A burst has left."""
-        lib.pw_ni_tx_release(self._ni, data)
-
-    def receive(self, source: int, data: Any, num_bytes: int) -> int:
-        """A burst is here: 0, or PW_ERR_MALFORMED when some of it was dropped."""
-        self._note()
-        return int(lib.pw_ni_rx_burst(self._ni, source, data, num_bytes))
-
-    def enter(self) -> None:
-        """The program's own code has run since the last call and may have changed mappings."""
-        lib.pw_ni_enter(self._ni)
 
     def invalidate(self, first_page: int, num_pages: int) -> None:
         """The OS took pages of its processes away: the shootdown of their translations."""
-        self._note()
+        self.noted.add(self.node)
         for pdid in self._pdids:
             lib.pw_ni_invalidate(self._ni, pdid, first_page, num_pages)
 

@@ -1,8 +1,7 @@
 """Engines joined in one process: posting, what came of it, and sums of what they counted.
 
-Two NIs, initiator and target, exchange their bursts directly. A single node is both: its bursts
-come back to it over no hop, and both ends' faults meet in one context bank, one handler and one
-tasklet.
+A single node is initiator and target: its bursts come back to it over no hop, and both ends' faults
+meet in one context bank, one handler and one tasklet.
 """
 
 from collections.abc import Callable
@@ -50,7 +49,9 @@ class Nodes(Joined):
                     config, platform, node, num_nodes, make_policy() if make_policy else None
                 )
                 for node in range(num_nodes)
-            ]
+            ],
+            config.network.topology,
+            config.network.placement,
         )
         for engine in self.engines:
             for process in range(1, num_processes):
@@ -59,7 +60,7 @@ class Nodes(Joined):
         self._events: list[Event] = []
         self._keys: dict[tuple[int, int, int], int] = {}
         self._num_registered = 0
-        self._uncounted: set[int] = set()
+        self._uncounted = set(range(num_nodes))
         """Nodes that may have counted something since their counters were read."""
         self._counted: list[dict[str, int]] = [{} for _ in self.engines]
         self._total: dict[str, int] = {}
@@ -68,14 +69,16 @@ class Nodes(Joined):
         self._pending = [(0, 0) for _ in self.engines]
         self._at_work = [0, 0]
         """Transfers and reads, and blocks, of all nodes as judged last."""
-        for engine in self.engines:
-            engine.noted += [self._uncounted, self._unjudged]
-        self._uncounted.update(range(num_nodes))
-        self._unjudged.update(range(num_nodes))
+
+    def _look(self) -> None:
+        moved = self.moved()
+        self._uncounted |= moved
+        self._unjudged |= moved
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is left to do, whatever is registered."""
+        self._look()
         for node in self._unjudged:
             engine = self.engines[node]
             found = engine.num_pending, engine.num_transactions
@@ -206,6 +209,7 @@ class Nodes(Joined):
 
     def counters(self) -> dict[str, int]:
         """Sums over the NIs; nacks as one number."""
+        self._look()
         for node in self._uncounted:
             before, found = self._counted[node], self._counted_by(node)
             for name, value in found.items():
@@ -220,8 +224,3 @@ class Nodes(Joined):
             name: sum(value) if isinstance(value, list) else value
             for name, value in counters.items()
         }
-
-    def close(self) -> None:
-        """Destroy the engines; the object is of no use after that."""
-        for engine in self.engines:
-            engine.close()

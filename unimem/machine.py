@@ -53,6 +53,12 @@ class Machine(Host, Closing):
             if isinstance(settings, Config)
             else load([f"{name}={value}" for name, value in (settings or {}).items()], environ={})
         )
+        network = config.network
+        if (network.model, network.topology, network.placement) != ("private", "qfdb", "packed"):
+            raise ConfigError(
+                "network.*: nodes of this machine stand in the machine's own network, and each "
+                "pair of them has a link; for others take pagewire.lab, or a replay"
+            )
         super().__init__(range(nodes))
         platform = load_platform(config.run.platform)
         self.num_nodes = nodes

@@ -5,7 +5,6 @@ from engine_pair import BLOCK, PAGE
 
 from pagewire.lab.buffer import Buffer
 from pagewire.lab.engine import NEVER, PDID, Engine
-from pagewire.lab.joined import FOREVER
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, lib
 from pagewire.native.settings import ConfigError
@@ -32,7 +31,7 @@ def test_joined_engines_come_to_rest_and_show_what_they_traced(nodes) -> None:
     buffers = Buffer(3 * BLOCK), Buffer(3 * BLOCK)
     nodes.write(*buffers, 3 * BLOCK, 0)
     assert nodes.times().keys() == {(0, lib.PW_HOST_WRITE_DONE), (1, lib.PW_HOST_ARRIVED)}
-    assert nodes.is_quiet and all(engine.next_ns == NEVER for engine in nodes.engines)
+    assert nodes.is_quiet and all(lib.pw_ni_next_ns(each.ni) == NEVER for each in nodes.engines)
     (bank,) = nodes.engines[1].context_banks()
     assert bank.pdid == PDID
     assert nodes.engines[1].counters()["fault_interrupts"] > 0
@@ -54,14 +53,6 @@ def test_who_watches_can_post_at_an_events_time(nodes) -> None:
     nodes.write(*buffers, PAGE, 0)
     nodes.watch(handle)
     assert len(done) == 4 and done == sorted(set(done))
-
-
-def test_engine_runs_no_further_than_its_horizon(nodes) -> None:
-    engine, buffers = nodes.engines[0], touched()
-    nodes.write(*buffers, PAGE, 1_000_000)
-    assert engine.run(999, lambda event: None) == 0
-    assert 1_000_000 <= engine.next_ns < FOREVER
-    assert not list(engine.bursts())
 
 
 def test_settings_and_costs_must_be_those_of_the_engine() -> None:

@@ -276,16 +276,3 @@ def test_nodes_that_take_no_part_are_left_alone():
                 lab.write("64KiB")
             calls.append(sum(each.callcount for each in profile.getstats()))
     assert calls[1] == pytest.approx(calls[0], rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("network.model", "links"),
-        ("network.topology", "full"),
-        ("network.placement", "random:1"),
-    ],
-)
-def test_networks_that_the_lab_does_not_have_are_refused(setting, value):
-    with pytest.raises(ConfigError, match="the lab has the machine's own network"):
-        Lab(nodes=2, settings={setting: value})

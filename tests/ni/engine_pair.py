@@ -14,8 +14,8 @@ from mappings import FarPages
 from pagewire.driver.policy import ErrPolicy, PageInPolicy
 from pagewire.driver.policy_host import OwnPolicies
 from pagewire.lab.engine import NEVER, Engine
-from pagewire.lab.joined import FOREVER, Joined
-from pagewire.native import check, ffi, impairments, lib
+from pagewire.lab.joined import Engines
+from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
@@ -25,6 +25,11 @@ PAGE = 4096
 BLOCK = 16384
 PACKET = 256
 PDID = 7
+FOREVER = NEVER
+"""A horizon that ends nothing."""
+AT_ONCE = -(2**63)
+"""Time of an event that waits for a decision."""
+EVENTS_AT_ONCE = 16
 DONE, ARRIVED, FETCHED = lib.PW_HOST_WRITE_DONE, lib.PW_HOST_ARRIVED, lib.PW_HOST_FETCH_DONE
 NOWHERE = 3 << 44
 """An address far from where programs, the kernel and sanitizers map anything by themselves."""
@@ -150,8 +155,9 @@ def engine_defaults() -> dict[str, int]:
     return load(environ={}).engine_settings()
 
 
-class Pair(Joined):
-    """`num_nodes` engines; `settings` overrides the engine's settings by field name.
+class Pair(Engines):
+    """`num_nodes` engines, which run as a busy host lets them: each as far as it can, then all bursts
+    move. `settings` overrides the engine's settings by field name.
 
     `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
     `own_policy` makes each node's page-in policy, `own_err` its ERR policy, instead of one of the
@@ -208,24 +214,48 @@ class Pair(Joined):
         self.tamper: Callable[[int, int, bytearray], None] | None = None
         self.num_refused_bursts = 0
         self._links: dict[tuple[int, int], deque[bytearray]] = {}
+        self._out = ffi.new("pw_host_event[]", EVENTS_AT_ONCE)
+        self._entered: set[int] = set()
 
     @property
     def nis(self) -> list[Any]:
         """Every pw_ni."""
         return [engine.ni for engine in self.engines]
 
+    def turn(self, engine: Engine, horizon_ns: int) -> bool:
+        """Until the engine wants frames; True when it had events."""
+        busy = False
+        while True:
+            engine.raise_failure()
+            count = check(lib.pw_ni_run(engine.ni, horizon_ns, self._out, EVENTS_AT_ONCE), "run")
+            for event in self._out[0:count]:
+                engine.take(event, self.handle)
+                busy = True
+            if count == 0:
+                return busy
+
+    def _enter(self, engine: Engine) -> None:
+        """Before it is first used in a run."""
+        if engine.node not in self._entered:
+            self._entered.add(engine.node)
+            lib.pw_ni_enter(engine.ni)
+
+    def bursts(self, engine: Engine) -> list[tuple[int, bytearray]]:
+        """Peer and bytes of each that waits, which it does no longer."""
+        found, burst = [], ffi.new("pw_burst *")
+        while lib.pw_ni_tx_burst(engine.ni, burst):
+            found.append((burst.peer, bytearray(ffi.buffer(burst.data, burst.num_bytes))))
+            lib.pw_ni_tx_release(engine.ni, burst.data)
+        return found
+
     def collect(self) -> None:
         """Take what the engines want to send; it waits here for `deliver`."""
         for engine in self.engines:
-            for peer, data, num_bytes in engine.bursts():
-                link = self._links.setdefault((engine.node, peer), deque())
-                link.append(bytearray(ffi.buffer(data, num_bytes)))
-                engine.release(data)
+            for peer, data in self.bursts(engine):
+                self._links.setdefault((engine.node, peer), deque()).append(data)
 
     def deliver(self) -> bool:
         """Hand over every burst that waits, or with `pick` one; True when there was one."""
-        if self.pick is None and self.tamper is None and not any(self._links.values()):
-            return super().deliver()
         self.collect()
         links = sorted(link for link, bursts in self._links.items() if bursts)
         if not links:
@@ -235,6 +265,15 @@ class Pair(Joined):
             for _ in range(len(bursts) if self.pick is None else 1):
                 self._hand_over(*link, bursts.popleft())
         return True
+
+    def receive(self, node: int, peer: int, data: bytearray | bytes) -> int:
+        """Give a burst of `node` to `peer`; the status code."""
+        engine = self.engines[peer]
+        self._enter(engine)
+        code = lib.pw_ni_rx_burst(engine.ni, node, ffi.from_buffer(data), len(data))
+        if lib.pw_ni_next_ns(engine.ni) == AT_ONCE:  # before anything else is sent
+            self.turn(engine, AT_ONCE)
+        return int(code)
 
     def _hand_over(self, node: int, peer: int, data: bytearray) -> None:
         if self.tamper is not None:
@@ -391,11 +430,18 @@ class Pair(Joined):
         )
 
     def run(self, horizon_ns: int = FOREVER, limit: int = 1_000_000) -> list[Event]:
-        """Until nothing is left to do; the host events of this run in the order they came up."""
+        """Until nothing is left to do; the host events of this run in the order they came up.
+        EngineError when something is left after `limit` turns."""
         start = len(self.events)
-        self.suspect_all()  # tests keep what they post to
-        super().run(horizon_ns, max_turns=limit)
-        return self.events[start:]
+        self._entered.clear()
+        for _ in range(limit):
+            busy = self.deliver()
+            for engine in self.engines:
+                self._enter(engine)
+                busy = self.turn(engine, horizon_ns) or busy
+            if not busy and not self.deliver():
+                return self.events[start:]
+        raise EngineError(int(lib.PW_ERR_HOST), "the engines do not come to rest")
 
     def errors(self) -> dict[int, int]:
         """Run; the error of each kind of event, of which there is one each."""
@@ -422,7 +468,7 @@ class Pair(Joined):
         for _ in range(num_turns):
             self.deliver()
             for engine in self.engines:
-                engine.run(horizon_ns, functools.partial(self.handle, engine.node))
+                self.turn(engine, horizon_ns)
 
     def counters(self, node: int) -> SimpleNamespace:
         return SimpleNamespace(**self.engines[node].counters())

@@ -1,0 +1,179 @@
+#include "node/order.h"
+#include <stdlib.h>
+
+#include "native/event_queue.h"
+#include "native/status.h"
+
+#define LAST UINT16_MAX /* priority of one that lets those of its time go first */
+#define FIRST_CAPACITY 16u
+
+typedef struct {
+    pw_ni *ni;
+    pw_wire *wire;
+    bool owns_wire;     /* nobody has taken it */
+    int64_t engine_ns;  /* of its event in the heap; PW_NEVER: it has none */
+} place;
+
+struct pw_order {
+    uint32_t num_nodes;
+    bool is_ordered; /* bursts are */
+    pw_topology *topology;
+    pw_links *links; /* NULL: each pair of nodes has one */
+    place *places;
+    pw_event_queue *queue;
+    int64_t now_ns;   /* of the turn */
+    int64_t reach_ns; /* nothing that a node does is felt by another one before */
+    uint64_t num_turns;
+};
+
+/* Time, then node: the queue has 16 bits for the last. What has no room is missed at the next turn.
+ */
+static void push(pw_order *order, int64_t time_ns, bool is_last, pw_event event)
+{
+    const uint32_t node = (uint32_t)event.subject;
+    event.time_ns = time_ns;
+    event.priority = is_last ? LAST : (uint16_t)(node >> 16);
+    event.source = (uint16_t)node;
+    (void)pw_event_queue_push(order->queue, &event);
+}
+
+static uint32_t node_of(const pw_event *event) { return (uint32_t)event->subject; }
+
+/* A burst for it has been sent. It comes when it arrives; messages of one source in their order. */
+static bool note_burst(void *context, uint32_t node, const pw_wire_burst *burst)
+{
+    pw_order *order = context;
+    bool keeps_order;
+    const int64_t arrival_ns = pw_ni_arrival_ns(burst->data, burst->num_bytes, &keeps_order);
+    push(order, pw_later(arrival_ns, order->now_ns), false,
+         (pw_event){.kind = PW_TURN_BURST,
+                    .subject = (uint64_t)burst->source << 32 | node,
+                    .detail = keeps_order ? 0 : burst->token});
+    return keeps_order;
+}
+
+/* ---- its life */
+
+static int make_wires(pw_order *order)
+{
+    pw_wire **wires = calloc(order->num_nodes, sizeof *wires);
+    if (!wires) return PW_ERR_NOMEM;
+    const int code = pw_wire_join(order->num_nodes, wires);
+    for (uint32_t i = 0; code == PW_OK && i < order->num_nodes; i++)
+        order->places[i] = (place){.wire = wires[i], .owns_wire = true, .engine_ns = PW_NEVER};
+    free(wires);
+    return code;
+}
+
+int pw_order_create(uint32_t num_nodes, pw_order **out)
+{
+    if (num_nodes == 0 || num_nodes > PW_NODES_MAX) return PW_ERR_INVALID;
+    pw_order *order = calloc(1, sizeof *order);
+    if (!order) return PW_ERR_NOMEM;
+    order->num_nodes = num_nodes;
+    order->is_ordered = true;
+    order->places = calloc(num_nodes, sizeof *order->places);
+    int code = order->places ? pw_event_queue_create(FIRST_CAPACITY, &order->queue) : PW_ERR_NOMEM;
+    if (code == PW_OK) code = make_wires(order);
+    if (code < 0) {
+        pw_order_destroy(order);
+        return code;
+    }
+    pw_wire_watch(order->places[0].wire, note_burst, order);
+    *out = order;
+    return PW_OK;
+}
+
+void pw_order_destroy(pw_order *order)
+{
+    if (!order) return;
+    for (uint32_t i = 0; order->places && i < order->num_nodes; i++)
+        if (order->places[i].owns_wire) order->places[i].wire->ops->close(order->places[i].wire);
+    pw_event_queue_destroy(order->queue);
+    pw_links_destroy(order->links);
+    pw_topology_destroy(order->topology);
+    free(order->places);
+    free(order);
+}
+
+int pw_order_set_network(pw_order *order, pw_topology *topology, const pw_costs *costs,
+                         const pw_settings *settings)
+{
+    order->topology = topology;
+    order->reach_ns = pw_later(costs->ni_send_ns + costs->hop_ns + costs->ni_receive_ns, 1);
+    if (settings->network_model != PW_NETWORK_LINKS) return PW_OK;
+    return pw_links_create(topology, costs, settings->network_wait_limit_ns, &order->links);
+}
+
+const pw_topology *pw_order_topology(const pw_order *order) { return order->topology; }
+
+pw_links *pw_order_links(const pw_order *order) { return order->links; }
+
+pw_wire *pw_order_take_wire(pw_order *order, uint32_t node)
+{
+    if (node >= order->num_nodes || !order->places[node].owns_wire) return NULL;
+    order->places[node].owns_wire = false;
+    return order->places[node].wire;
+}
+
+void pw_order_add(pw_order *order, uint32_t node, pw_ni *ni)
+{
+    order->places[node].ni = ni;
+    if (order->is_ordered) (void)pw_wire_expect(order->places[node].wire, NULL, 0);
+}
+
+void pw_order_let_bursts(pw_order *order,
+                         bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
+                         void *context)
+{
+    order->is_ordered = false;
+    pw_wire_watch(order->places[0].wire, sent, context);
+}
+
+/* ---- who is next */
+
+void pw_order_queue(pw_order *order, uint32_t node, int64_t time_ns, bool is_last)
+{
+    push(order, time_ns, is_last, (pw_event){.kind = PW_TURN_HOST, .subject = node});
+}
+
+void pw_order_look(pw_order *order, uint32_t node)
+{
+    place *self = &order->places[node];
+    const int64_t next_ns = pw_ni_next_ns(self->ni);
+    if (next_ns == self->engine_ns) return;
+    self->engine_ns = next_ns;
+    if (next_ns != PW_NEVER)
+        push(order, next_ns, false, (pw_event){.kind = PW_TURN_ENGINE, .subject = node});
+}
+
+int64_t pw_order_until_ns(const pw_order *order, uint32_t node)
+{
+    const pw_event *next = pw_event_queue_first(order->queue);
+    const int64_t reach_ns = order->is_ordered ? order->now_ns + order->reach_ns - 1 : PW_NEVER;
+    if (!next) return reach_ns;
+    const int64_t until_ns = next->time_ns - (node_of(next) < node && next->priority != LAST);
+    return until_ns < reach_ns ? until_ns : reach_ns;
+}
+
+int pw_order_next(pw_order *order, pw_order_turn *out)
+{
+    pw_event next;
+    place *self;
+    do {
+        if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
+        if (!pw_event_queue_pop(order->queue, &next)) return 0;
+        self = &order->places[node_of(&next)];
+    } while (next.kind == PW_TURN_ENGINE && next.time_ns != self->engine_ns);
+    order->now_ns = next.time_ns;
+    order->num_turns++;
+    if (next.kind == PW_TURN_ENGINE) self->engine_ns = PW_NEVER;
+    if (next.kind == PW_TURN_BURST)
+        pw_wire_hand(self->wire, (uint32_t)(next.subject >> 32), next.detail);
+    *out = (pw_order_turn){.node = node_of(&next), .kind = next.kind};
+    return 1;
+}
+
+int64_t pw_order_now_ns(const pw_order *order) { return order->now_ns; }
+
+uint64_t pw_order_num_turns(const pw_order *order) { return order->num_turns; }
