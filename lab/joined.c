@@ -181,7 +181,4 @@ int pw_joined_run(pw_joined *joined, pw_host_event *events, int max_events, uint
     }
 }
 
-uint64_t pw_joined_num_turns(const pw_joined *joined)
-{
-    return pw_order_num_turns(joined->order);
-}
+uint64_t pw_joined_num_turns(const pw_joined *joined) { return pw_order_num_turns(joined->order); }

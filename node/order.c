@@ -10,8 +10,8 @@
 typedef struct {
     pw_ni *ni;
     pw_wire *wire;
-    bool owns_wire;     /* nobody has taken it */
-    int64_t engine_ns;  /* of its event in the heap; PW_NEVER: it has none */
+    bool owns_wire;    /* nobody has taken it */
+    int64_t engine_ns; /* of its event in the heap; PW_NEVER: it has none */
 } place;
 
 struct pw_order {

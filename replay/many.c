@@ -266,8 +266,8 @@ const char *pw_many_reason(const pw_many *many) { return many->reason.text; }
 
 void pw_many_read_counts(const pw_many *many, pw_many_counts *out)
 {
-    *out = (pw_many_counts){.steps = pw_order_num_turns(many->order),
- .ended = many->num_ended, .failed = many->failed};
+    *out = (pw_many_counts){
+        .steps = pw_order_num_turns(many->order), .ended = many->num_ended, .failed = many->failed};
     for (uint32_t i = 0; i < many->num_nodes; i++) {
         if (!many->seats[i].program) continue;
         out->records += pw_program_num_records(many->seats[i].program);

@@ -156,8 +156,8 @@ def engine_defaults() -> dict[str, int]:
 
 
 class Pair(Engines):
-    """`num_nodes` engines, which run as a busy host lets them: each as far as it can, then all bursts
-    move. `settings` overrides the engine's settings by field name.
+    """`num_nodes` engines that run as on a busy host: each as far as it can, then all bursts move.
+    `settings` overrides the engine's settings by field name.
 
     `of_node` overrides them again for single nodes; a node in `without_domain` opens none.
     `own_policy` makes each node's page-in policy, `own_err` its ERR policy, instead of one of the
