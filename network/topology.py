@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 from pagewire.native import ffi, lib
@@ -44,32 +45,34 @@ class Topology(Closing):
         words = text.encode(), placement.encode()
         if lib.pw_topology_create(*words, num_nodes, nodes_per_board, made, reason) < 0:
             raise ConfigError(ffi.string(reason).decode(errors="replace"))
+        self.text, self.nodes_per_board = text, nodes_per_board
         self.num_nodes = num_nodes
-        self._c = ffi.gc(made[0], lib.pw_topology_destroy)
+        self.c = ffi.gc(made[0], lib.pw_topology_destroy)
+        """The pw_topology."""
         self._route = ffi.new("uint32_t[]", lib.PW_ROUTE_MAX)
 
     def close(self) -> None:
         """It is gone."""
-        ffi.release(self._c)
+        ffi.release(self.c)
 
     @property
     def num_places(self) -> int:
         """Where nodes can stand."""
-        return int(lib.pw_topology_num_places(self._c))
+        return int(lib.pw_topology_num_places(self.c))
 
     @property
     def num_routers(self) -> int:
         """Places that are routers included."""
-        return int(lib.pw_topology_num_routers(self._c))
+        return int(lib.pw_topology_num_routers(self.c))
 
     @property
     def num_links(self) -> int:
         """Numbers of links; see `links`."""
-        return int(lib.pw_topology_num_links(self._c))
+        return int(lib.pw_topology_num_links(self.c))
 
     def link(self, number: int) -> Link:
         """By its number, below num_links."""
-        return link_of(self._c, number)
+        return link_of(self.c, number)
 
     def links(self) -> Iterator[Link]:
         """Those that there are."""
@@ -80,7 +83,7 @@ class Topology(Closing):
 
     def route(self, source: int, target: int, variant: int = 0) -> list[int]:
         """Numbers of the links from a node to another."""
-        count = lib.pw_topology_route(self._c, source, target, variant, 0, self._route)
+        count = lib.pw_topology_route(self.c, source, target, variant, 0, self._route)
         return list(self._route[0:count])
 
     def distances(self) -> Distances:
@@ -90,7 +93,7 @@ class Topology(Closing):
         for source in range(0, self.num_nodes, step):
             for target in range(self.num_nodes):
                 if target != source:
-                    hops = lib.pw_topology_route(self._c, source, target, 0, 0, self._route)
+                    hops = lib.pw_topology_route(self.c, source, target, 0, 0, self._route)
                     counts[hops] = counts.get(hops, 0) + 1
         total = sum(counts.values())
         mean = sum(hops * count for hops, count in counts.items()) / total if total else 0.0
@@ -119,6 +122,8 @@ class Topology(Closing):
 def name_of(text: str, nodes_per_board: int, link: Link) -> str:
     """A link's, of a topology with this text."""
     cable = f", cable {link.cable}" if link.cable else ""
+    if text.startswith("fat-tree:"):
+        return f"{_in_tree(text, link.source)} to {_in_tree(text, link.target)}{cable}"
     if not text.startswith("qfdb"):
         return f"{link.source} to {link.target}{cable}"
     board, node = divmod(link.source, nodes_per_board)
@@ -126,6 +131,19 @@ def name_of(text: str, nodes_per_board: int, link: Link) -> str:
     if link.is_inside:
         return f"F{node} to F{other_node} of QFDB {board}"
     return f"F0 of QFDB {board} to {other}{cable}"
+
+
+def tree_levels(text: str) -> list[int]:
+    """How many there are on each level of a fat tree, nodes first."""
+    down, up = ([int(each) for each in part.split(",")] for part in text.split(";")[1:3])
+    return [prod(down[level:]) * prod(up[:level]) for level in range(len(down) + 1)]
+
+
+def _in_tree(text: str, number: int) -> str:
+    counts, level = tree_levels(text), 0
+    while number >= counts[level]:
+        number, level = number - counts[level], level + 1
+    return f"switch {number} of level {level}" if level else f"node {number}"
 
 
 def link_of(c: Any, number: int) -> Link:

@@ -220,3 +220,13 @@ static void link_of_boards(const pw_topology *topology, uint32_t link, pw_topolo
 const pw_topology_kind pw_topology_qfdb = {read_boards, route_boards, link_of_boards,
                                            "qfdb, or with the torus of boards: qfdb:4x2x2, up to "
                                            "3 sides from 1 on"};
+
+uint32_t pw_topology_sides(const pw_topology *topology, uint32_t sides[PW_TOPOLOGY_DIMENSIONS])
+{
+    const pw_topology_kind *kind = topology->kind;
+    const pw_grid *grid = &topology->grid;
+    if (kind != &pw_topology_qfdb && kind != &pw_topology_torus && kind != &pw_topology_mesh)
+        return 0;
+    for (uint32_t dim = 0; dim < grid->num_dims; dim++) sides[dim] = grid->sides[dim];
+    return grid->num_dims;
+}

@@ -236,6 +236,7 @@ void pw_ni_destroy(pw_ni *ni)
     pw_calendar_finish(&ni->receive_engine);
     pw_calendar_finish(&ni->copier);
     pw_peers_clear(&ni->tallies.peers);
+    pw_peers_clear(&ni->demands);
     pw_page_heat_finish(&ni->tallies.fault_pages);
     free(ni->tallies.fault_times);
     if (--ni->rules->num_users == 0) free(ni->rules);
@@ -508,6 +509,7 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
 
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out) { *out = ni->counters; }
 const pw_tallies *pw_ni_tallies(const pw_ni *ni) { return &ni->tallies; }
+const pw_peers *pw_ni_demands(const pw_ni *ni) { return &ni->demands; }
 const pw_pinned *pw_ni_pinned(const pw_ni *ni) { return ni->translation->pinned; }
 
 int pw_ni_read_bank(const pw_ni *ni, uint32_t idx, pw_context_bank *out)

@@ -200,6 +200,8 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out);
 void pw_ni_read_counters(const pw_ni *ni, pw_counters *out);
 /* Good as long as the NI. */
 const pw_tallies *pw_ni_tallies(const pw_ni *ni);
+/* What left for each peer, of pw_demand; empty where nodes share links. Good as long as the NI. */
+const pw_peers *pw_ni_demands(const pw_ni *ni);
 /* What the translation unit keeps pinned by itself; NULL: it never does. */
 const pw_pinned *pw_ni_pinned(const pw_ni *ni);
 /* Registers of context bank idx; PW_ERR_INVALID when there is no such bank. pdid 0: not in use. */

@@ -262,6 +262,15 @@ static uint64_t salt_of(const reading *block)
            block->transaction->sequence;
 }
 
+/* Links are private: for what shared ones would have been asked. */
+static void note_demand(pw_ni *ni, uint32_t peer, pw_time link_ns, uint64_t wire_bytes)
+{
+    pw_demand *demand = pw_peers_find(&ni->demands, peer);
+    if (!demand) demand = pw_peers_make(&ni->demands, peer, sizeof *demand);
+    if (demand) pw_demand_add(demand, link_ns, wire_bytes);
+    else pw_ni_latch(ni, PW_ERR_NOMEM);
+}
+
 /* Over the links that all nodes share, or over the pair's own: when its head enters the first one.
  * *tail_ns: when the last byte is at the peer, as far as links are concerned. */
 static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_ns, pw_time wire_ns,
@@ -272,6 +281,7 @@ static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_n
     pw_passing passing;
     if (!ni->links || peer == ni->node) {
         pw_time link_ns = pw_calendar_book(&path->link, at_ns, wire_ns);
+        if (peer != ni->node) note_demand(ni, peer, link_ns, wire_bytes);
         *tail_ns = link_ns + wire_ns + path->latency_ns;
         return link_ns;
     }

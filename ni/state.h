@@ -6,6 +6,7 @@
 #include "native/peers.h"
 #include "native/pool.h"
 #include "native/costs.h"
+#include "network/demand.h"
 #include "network/links.h"
 #include "ni/ni.h"
 #include "native/frames.h"
@@ -165,7 +166,8 @@ struct pw_ni {
     uint32_t machine_nodes;      /* see pw_ni_set_machine_nodes */
     const pw_topology *topology; /* the host's, or NULL: */
     pw_topology *own_topologies[2]; /* the machine's own, of machine_nodes and of num_nodes */
-    pw_links *links;                /* NULL: each pair of nodes has one */
+    pw_links *links;                /* NULL: each pair of nodes has one, */
+    pw_peers demands;               /* and what left for each peer is noted: of pw_demand */
     pw_path no_path; /* where there is no memory for one, after which nothing goes on */
     pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
                                                     * page is taken */

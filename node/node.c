@@ -319,6 +319,7 @@ bool pw_node_is_mine(const pw_node *node) { return pw_ticket_lock_is_mine(&node-
 pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
 pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }
 pw_memory *pw_node_memory(pw_node *node) { return node->memory; }
+bool pw_node_has_no_bytes(const pw_node *node) { return node->has_no_bytes; }
 uint16_t pw_node_pdid(const pw_node *node) { return node->pdid; }
 const pw_costs *pw_node_costs(const pw_node *node) { return &node->shared->costs; }
 const pw_cost_tables *pw_node_tables(const pw_node *node) { return &node->shared->tables; }

@@ -75,6 +75,7 @@ bool pw_node_is_mine(const pw_node *node);
 pw_ni *pw_node_ni(pw_node *node);
 pw_clock *pw_node_clock(pw_node *node);
 pw_memory *pw_node_memory(pw_node *node);
+bool pw_node_has_no_bytes(const pw_node *node); /* see pw_node_opening */
 uint16_t pw_node_pdid(const pw_node *node);
 /* The node's own, with the unit that its strategy needs. */
 const pw_costs *pw_node_costs(const pw_node *node);

@@ -19,6 +19,7 @@ from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
 from pagewire.native.settings import ConfigError
 from pagewire.network import use
+from pagewire.network.topology import Topology
 from pagewire.node.strategies.pages import engine_tables
 from pagewire.replay.trace import Reader
 from pagewire.replay.waits import Place, Unmatched, explain
@@ -174,8 +175,8 @@ class Outcome(NamedTuple):
     warnings: list[str]
     jobs_s: list[float]
     """When the last rank of each job (replay.made.Jobs) ended; empty: the trace is of one run."""
-    links: dict[str, Any] | None
-    """How busy the links were that nodes share (network.use); None: network.model = private."""
+    links: dict[str, Any]
+    """How busy the links were that nodes share, or would have been (network.use)."""
 
 
 class Replay(Closing):
@@ -385,12 +386,25 @@ class Replay(Closing):
         spans = [range(each["first"], each["first"] + each["ranks"]) for each in jobs]
         return [max(map(self.time_ns, ranks), default=0) / 1e9 for ranks in spans]
 
-    def _links(self, run_ns: int) -> dict[str, Any] | None:
+    def _links(self, run_ns: int) -> dict[str, Any]:
+        network, costs = self.settings.config.network, self.settings.platform.costs
         links = lib.pw_many_links(self._c)
-        if links == ffi.NULL:
-            return None
-        text = self.settings.config.network.topology
-        return use.summary(links, text, self.settings.platform.costs.nodes_per_qfdb, run_ns)
+        if links != ffi.NULL:
+            of = network.model, network.topology, costs.nodes_per_qfdb
+            return use.summary(links, *of, run_ns)
+        with Topology(
+            network.topology,
+            self.num_ranks,
+            placement=network.placement,
+            nodes_per_board=costs.nodes_per_qfdb,
+        ) as topology:
+            demands = (
+                each
+                for rank in range(self.num_ranks)
+                for each in use.demands_at(rank, lib.pw_node_ni(self.node(rank)))
+            )
+            multipath = self.settings.config.firmware.multipath
+            return use.asked(topology, demands, costs.as_dict(), multipath, run_ns)
 
     def _warnings(self) -> list[str]:
         """What the trace lacks."""

@@ -31,6 +31,7 @@ from pagewire.cli.launch import launch
 from pagewire.native import lib
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, format_value
+from pagewire.network import use
 from pagewire.replay.replay import MATCHINGS, Performance, Replay, Settings, replay_file
 from pagewire.replay.trace import Reader
 from pagewire.run.report import report
@@ -56,7 +57,7 @@ class Row(NamedTuple):
     jobs_s: Sequence[float]
     """Of several jobs, when each has ended."""
     links: Mapping[str, Any] | None = None
-    """Of network.model = links."""
+    """See network.use."""
 
 
 def replay(files: Sequence[str], asked: Asked, given: Given) -> int:
@@ -274,7 +275,8 @@ def replay_row(file: str, matching: str, item: Item) -> Row:
         )
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), (), ())
-    document = report.document(outcome.per_rank, settings.config, _label(meta))
+    label = _label(meta)
+    document = report.document(outcome.per_rank, settings.config, label, outcome.links)
     return Row(
         failure="",
         document={"$schema": "urn:pagewire:schema:report:1", **document},
@@ -342,22 +344,20 @@ def _result(
 
 
 def _links_of(rows: Mapping[Choice, Row]) -> dict[str, Any]:
-    links = {choice.name: row.links for choice, row in rows.items() if row.links}
+    """Their pictures are in the reports."""
+    links = {
+        choice.name: {key: value for key, value in row.links.items() if key != "picture"}
+        for choice, row in rows.items()
+        if row.links
+    }
     return {"links": links} if links else {}
 
 
 def _show_links(rows: Mapping[str, Any]) -> None:
-    """Of each row, how busy its links were."""
+    """Of each row, how busy its links were or would have been."""
     for name, own in rows.items():
-        print(
-            f"links of {own['topology']}, {name}: {own['used']:,} of {own['links']:,} used, "
-            f"{own['mean_busy']:.1%} busy on average; {own['long_waits']:,} long waits; hottest:"
-        )
-        for each in own["hottest"][:_HOTTEST_SHOWN]:
-            print(
-                f"  {each['name']}: {each['busy']:.0%} busy, {min(each['busiest'], 1):.0%} in its "
-                f"busiest ms; longest wait {each['longest_wait_s'] * 1e6:,.1f} us"
-            )
+        for line in use.lines(own, _HOTTEST_SHOWN, name):
+            print(line)
 
 
 def _sum(done: Sequence[Performance], wall_s: float) -> Performance:

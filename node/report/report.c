@@ -213,17 +213,45 @@ static void put_histogram(json *out, const pw_time_histogram *histogram)
     put(out, "}", 1);
 }
 
-/* Pages and peers as names: they say which, and are no figures. */
-/* None where there is no memory to sort them. */
-static void put_peers(json *out, const pw_peers *peers)
+/* Pages, peers and windows as names: they say which, and are no figures. Peers in their order; NULL
+ * where there is no memory to sort them. */
+static pw_peer **sorted(const pw_peers *peers)
 {
     pw_peer **items = malloc((peers->num_items + 1) * sizeof *items);
     if (items) pw_peers_list(peers, items);
+    return items;
+}
+
+static void put_peers(json *out, const pw_peers *peers)
+{
+    pw_peer **items = sorted(peers);
     put_format(out, ", \"peers\": {");
     for (uint32_t i = 0; items && i < peers->num_items; i++) {
         const pw_peer_traffic *traffic = (const pw_peer_traffic *)(const void *)items[i];
         put_format(out, "%s\"%" PRIu32 "\": {\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
                    i ? ", " : "", traffic->peer.peer, traffic->messages, traffic->bytes);
+    }
+    put(out, "}", 1);
+    free(items);
+}
+
+static void put_demands(json *out, const pw_peers *demands)
+{
+    pw_peer **items = sorted(demands);
+    put_format(out, ", \"demands\": {");
+    for (uint32_t i = 0; items && i < demands->num_items; i++) {
+        const pw_demand *demand = (const pw_demand *)(const void *)items[i];
+        const char *separator = "";
+        put_format(out, "%s\"%" PRIu32 "\": {\"blocks\": %" PRIu64 ", \"bytes\": %" PRIu64,
+                   i ? ", " : "", demand->peer.peer, demand->num_blocks, demand->num_bytes);
+        put_format(out, ", \"span_windows\": %" PRIu64 ", \"most_bytes\": {",
+                   UINT64_C(1) << demand->shift);
+        for (uint32_t j = 0; j < PW_DEMAND_SPANS; j++) {
+            if (!demand->most_bytes[j]) continue;
+            put_format(out, "%s\"%" PRIu32 "\": %" PRIu32, separator, j, demand->most_bytes[j]);
+            separator = ", ";
+        }
+        put(out, "}}", 2);
     }
     put(out, "}", 1);
     free(items);
@@ -369,6 +397,7 @@ size_t pw_report_write(const pw_report_input *input, char *buffer, size_t capaci
     put_sites(&out, input->sites);
     put_calls(&out, input->calls);
     put_tallies(&out, input->tallies);
+    if (input->demands) put_demands(&out, input->demands);
     put_times(&out, input);
     put_fields(&out, &pw_fields_strategy_counters, &input->node->strategy, true);
     put_format(&out, ", \"pinned_peak_bytes\": %" PRIu64 ", \"pinned_mean_bytes\": %" PRIu64,
@@ -423,6 +452,7 @@ static pw_report_input gather(pw_node *node, facts *out)
                              .sites = out->sites,
                              .interrupt_times = &out->interrupt_times,
                              .tallies = pw_ni_tallies(ni),
+                             .demands = pw_node_has_no_bytes(node) ? NULL : pw_ni_demands(ni),
                              .clock = pw_node_clock(node),
                              .calls = pw_node_calls(node),
                              .node = &out->node,

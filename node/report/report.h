@@ -7,6 +7,7 @@
 #include "native/tallies.h"
 #include "node/report/call_counts.h"
 #include "node/clock.h"
+#include "network/demand.h"
 #include "node/node.h"
 
 /* cdef begin */
@@ -20,8 +21,9 @@ typedef struct {
     const pw_node_counters *node;
     int64_t wall_ns; /* since the node's start */
     uint64_t peak_rss_bytes;
-    uint32_t page_sources; /* PW_SOURCE_* */
-    const pw_node *of;     /* whose regions are told, as settled; NULL: none are */
+    uint32_t page_sources;   /* PW_SOURCE_* */
+    const pw_peers *demands; /* of pw_demand; NULL: they are read from the NI */
+    const pw_node *of;       /* whose regions are told, as settled; NULL: none are */
 } pw_report_input;
 
 /* Bytes of the JSON text, which is in the buffer, with a 0 behind it, when they are fewer than

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pagewire.run.page import charts, warnings
+from pagewire.run.page import charts, network, warnings
 from pagewire.run.page.markup import Html, element, figure, join, note, table
 from pagewire.run.report.counters import (
     LABELS,
@@ -197,6 +197,12 @@ def matrix(report: Report) -> Html:
     return join(note(text), cells)
 
 
+def links(report: Report) -> Html | None:
+    """Of the network, shared or as if they had been."""
+    own = report.get("links")
+    return network.of_links(own) if own else None
+
+
 def fault_pages(report: Report) -> Html:
     """Where each rank's accesses faulted."""
     found = [(rank["rank"], rank["fault_pages"]) for rank in report["ranks"]
@@ -272,6 +278,7 @@ _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Html | None]]] = (
     ("fault-pages", "Which pages fault", fault_pages),
     ("message-sizes", "Sizes of messages", message_sizes),
     ("matrix", "Who sends to whom", matrix),
+    ("links", "How busy links were", links),
     ("calls", "MPI calls", calls),
     ("settings", "Settings that are not default", settings),
     ("counters", "All counters", counters),

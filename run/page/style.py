@@ -3,10 +3,16 @@
 CSS = """
 :root { color-scheme: light dark; --back: #fff; --text: #1a1f24; --dim: #59636e; --line: #d8dee4;
   --soft: #f4f6f8; --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7; --heat: 0, 90, 160;
-  --warn: #fff4d6; --warn-line: #b58900; }
+  --warn: #fff4d6; --warn-line: #b58900;
+  --h0: #f7e88a; --h1: #e3e286; --h2: #cfdd83; --h3: #bad77f; --h4: #a6d27c; --h5: #8dc87d;
+  --h6: #70ba82; --h7: #53ac88; --h8: #369e8e; --h9: #2f8d91; --h10: #2e7c93; --h11: #2e6b95;
+  --h12: #2f5892; --h13: #334180; --h14: #362b6e; --h15: #3a145c; }
 @media (prefers-color-scheme: dark) { :root { --back: #14181d; --text: #e6e9ec; --dim: #9aa5b1;
   --line: #333c46; --soft: #1d232a; --c0: #56b4e9; --c1: #ee8a4a; --c2: #3fc79a; --c3: #dc9cc0;
-  --heat: 86, 180, 233; --warn: #332a10; --warn-line: #d6ac32; } }
+  --heat: 86, 180, 233; --warn: #332a10; --warn-line: #d6ac32;
+  --h0: #3a145c; --h1: #362b6e; --h2: #334180; --h3: #2f5892; --h4: #2e6b95; --h5: #2e7c93;
+  --h6: #2f8d91; --h7: #369e8e; --h8: #53ac88; --h9: #70ba82; --h10: #8dc87d; --h11: #a6d27c;
+  --h12: #bad77f; --h13: #cfdd83; --h14: #e3e286; --h15: #f7e88a; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 68rem; padding: 1rem; background: var(--back);
   color: var(--text); font: 15px/1.45 system-ui, sans-serif; overflow-wrap: anywhere; }
@@ -50,6 +56,20 @@ th:first-child, td:first-child { text-align: left; } td.text { text-align: left;
   background: rgba(var(--heat), var(--share)); print-color-adjust: exact;
   -webkit-print-color-adjust: exact; } .pages > b { flex-basis: 100%; font-weight: 400;
   color: var(--dim); margin-top: .2rem; }
+.network { display: flex; flex-wrap: wrap; gap: .8rem; } .network figure { max-width: 100%; }
+.network svg { max-width: 100%; height: auto; display: block; } .network.levels { display: block; }
+.network .none { fill: var(--soft); stroke: var(--line); stroke-width: .5; }
+.scale > i { display: inline-block; width: .8rem; height: .8rem; }
+.network path, .scale > i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.h0 { fill: var(--h0); background: var(--h0); } .h1 { fill: var(--h1); background: var(--h1); }
+.h2 { fill: var(--h2); background: var(--h2); } .h3 { fill: var(--h3); background: var(--h3); }
+.h4 { fill: var(--h4); background: var(--h4); } .h5 { fill: var(--h5); background: var(--h5); }
+.h6 { fill: var(--h6); background: var(--h6); } .h7 { fill: var(--h7); background: var(--h7); }
+.h8 { fill: var(--h8); background: var(--h8); } .h9 { fill: var(--h9); background: var(--h9); }
+.h10 { fill: var(--h10); background: var(--h10); } .h11 { fill: var(--h11); background:
+var(--h11); } .h12 { fill: var(--h12); background: var(--h12); } .h13 { fill: var(--h13);
+background: var(--h13); } .h14 { fill: var(--h14); background: var(--h14); } .h15 { fill:
+var(--h15); background: var(--h15); }
 #sliders label { display: grid; grid-template-columns: 8rem 1fr 4.5rem; gap: .6rem;
   align-items: center; font-size: .87rem; } #sliders output { font-weight: 600; }
 details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }

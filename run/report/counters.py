@@ -11,6 +11,9 @@ The keys of a rank's flat dict are those of COUNTER_GROUPS and TIME_KEYS, and be
 - message_sizes: list, eager messages and transfers that left; [i] counts those of 2^(i-1) to
   2^i - 1 bytes, [0] those of none
 - peers: dict, by node that they went to: dict of messages and bytes
+- demands: dict, by node that blocks went to over a link of the pair's own: dict of blocks, bytes
+  with headers, span_windows, and most_bytes, a dict by span of so many windows of 1 ms: bytes of
+  the busiest of them
 - fault_waits_ns: list, alike, of blocks refused for a page fault: ns from the NACK, as the R5
   handled it, until the block was sent again
 - fault_times: dict as interrupt_times, of the accesses that faulted; those of a block at the

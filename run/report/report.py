@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from pagewire.native.output import write_file
+from pagewire.run.report import links
 from pagewire.run.report.counters import COUNTER_GROUPS, MEMORY_KEYS, TIME_KEYS, UNIT_MISSES, totals
 from pagewire.run.report.report_table import table
 from pagewire.run.settings.config import Config
@@ -63,17 +64,26 @@ def finish(
     """
     program = os.environ.get("PAGEWIRE_PROGRAM", "") if program is None else program
     if not quiet:
-        print(table(per_rank, config, program), file=stream or sys.stdout, flush=True)
+        own = links.of_run(per_rank, config)
+        print(table(per_rank, config, program, own), file=stream or sys.stdout, flush=True)
     if path:
         write_json(path, document(per_rank, config, program), "report")
 
 
-def document(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str) -> dict[str, Any]:
-    """The whole report as what JSON holds."""
+def document(
+    per_rank: Sequence[Mapping[str, Any]],
+    config: Config,
+    program: str,
+    links_use: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The whole report as what JSON holds. links_use: see network.use; without it what the ranks
+    have told of their links."""
+    links_use = links_use or links.of_run(per_rank, config)
     return {
         "program": program,
         "summary": summary(per_rank, config),
         "totals": totals(per_rank),
+        **({"links": links_use} if links_use else {}),
         "ranks": [{"rank": rank, **counted} for rank, counted in enumerate(per_rank)],
         "settings": {each.name: each.text for each in config.settings()},
         "settings_not_default": config.not_default(),

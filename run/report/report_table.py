@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pagewire.network import use
 from pagewire.run.report.counters import (
     ALWAYS_SHOWN,
     NACK_NAMES,
@@ -17,6 +18,7 @@ from pagewire.run.report.counters import (
 )
 from pagewire.run.settings.config import Config
 
+MAX_LINK_LINES = 3
 MAX_REGION_LINES = 32
 MAX_RANK_COLUMNS = 8
 """With more ranks the table shows minimum, mean and maximum instead of a column for each."""
@@ -74,8 +76,13 @@ class _Table:
         return [key for key in keys if key in ALWAYS_SHOWN or self.total[key]]
 
 
-def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = "") -> str:
-    """The report as text in aligned columns."""
+def table(
+    per_rank: Sequence[Mapping[str, Any]],
+    config: Config,
+    program: str = "",
+    links_use: Mapping[str, Any] | None = None,
+) -> str:
+    """The report as text in aligned columns. links_use: see network.use."""
     made = _Table(per_rank)
     if per_rank:
         _add_groups(made)
@@ -95,6 +102,7 @@ def table(per_rank: Sequence[Mapping[str, Any]], config: Config, program: str = 
         *_calls(made.total),
         *_without_marks(made.total),
         *_page_sources(made.total),
+        *(use.lines(links_use, MAX_LINK_LINES) if links_use else []),
     ]
     changed = [f"{name} = {text}" for name, text in config.not_default().items()]
     lines += _wrap("settings that are not default: ", changed or ["none"])

@@ -17,7 +17,7 @@ from pagewire.run.page import page, warnings
 
 SECTIONS = [
     "summary", "warnings", "times", "fault-times", "fault-waits", "fault-pages", "message-sizes",
-    "matrix", "calls", "settings", "counters",
+    "matrix", "links", "calls", "settings", "counters",
 ]  # fmt: skip
 PROGRAM = """
 import mmap
