@@ -65,7 +65,8 @@ int pw_joined_add(pw_joined *joined, uint32_t node, pw_ni *ni)
     self->wire = pw_order_take_wire(joined->order, node);
     if (!self->wire) return PW_ERR_INVALID;
     self->ni = ni;
-    pw_ni_set_network(ni, pw_order_topology(joined->order), pw_order_links(joined->order));
+    pw_ni_set_network(ni, pw_order_topology(joined->order), pw_order_links(joined->order),
+                      pw_order_forwarding(joined->order));
     pw_order_add(joined->order, node, ni);
     return PW_OK;
 }

@@ -233,18 +233,38 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
     return start_ns;
 }
 
+/* Book what is free from at_ns on, in one piece of max_ns at most that begins before before_ns.
+ * False: there is none; else *end_ns is its end. */
+static bool book_piece(pw_calendar *calendar, int64_t at_ns, int64_t max_ns, int64_t before_ns,
+                       int64_t *end_ns, int64_t *piece_ns)
+{
+    uint32_t position;
+    const int64_t start_ns = find_gap(calendar, at_ns, 1, &position);
+    if (start_ns >= before_ns) return false;
+    *end_ns = add_ns(start_ns, max_ns);
+    if (*end_ns > before_ns) *end_ns = before_ns;
+    if (position < calendar->num_busy && at(calendar, position).start_ns < *end_ns)
+        *end_ns = at(calendar, position).start_ns;
+    *piece_ns = *end_ns - start_ns;
+    insert(calendar, position, start_ns, *end_ns);
+    calendar->booked_ns = add_ns(calendar->booked_ns, *piece_ns);
+    return true;
+}
+
 void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
 {
-    while (from_ns < to_ns) {
-        uint32_t position;
-        int64_t start_ns = find_gap(calendar, from_ns, 1, &position), end_ns = to_ns;
-        if (start_ns >= to_ns) return;
-        if (position < calendar->num_busy && at(calendar, position).start_ns < to_ns)
-            end_ns = at(calendar, position).start_ns;
-        insert(calendar, position, start_ns, end_ns);
-        calendar->booked_ns = add_ns(calendar->booked_ns, end_ns - start_ns);
-        from_ns = end_ns;
-    }
+    int64_t piece_ns;
+    while (from_ns < to_ns &&
+           book_piece(calendar, from_ns, to_ns - from_ns, to_ns, &from_ns, &piece_ns))
+        continue;
+}
+
+int64_t pw_calendar_spend(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)
+{
+    int64_t piece_ns;
+    for (; duration_ns > 0; duration_ns -= piece_ns)
+        if (!book_piece(calendar, at_ns, duration_ns, PW_NEVER, &at_ns, &piece_ns)) return PW_NEVER;
+    return at_ns;
 }
 
 int64_t pw_calendar_peek(const pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)

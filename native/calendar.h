@@ -30,6 +30,9 @@ pw_busy_interval pw_calendar_at(const pw_calendar *calendar, uint32_t position);
 void pw_calendar_finish(pw_calendar *calendar);
 /* Book duration_ns (>= 0) at the earliest gap at or after at_ns; returns the start. */
 int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
+/* Book duration_ns in the earliest gaps at or after at_ns, in pieces; returns when the last ends.
+ */
+int64_t pw_calendar_spend(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
 /* Book every gap between from_ns and to_ns: nobody else gets the resource there. */
 void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns);
 /* When a booking of duration_ns at or after at_ns would start, without booking it. */

@@ -161,15 +161,23 @@ static pw_buffer *take_buffer(pw_burst_pool *pool, uint32_t num_bytes)
     return pool->free_list || grow(pool) ? pw_link_pop(&pool->free_list) : NULL;
 }
 
-static bool open_buffer(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+/* An empty one for the peer; NULL: no memory. */
+static pw_buffer *make_buffer(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     pw_burst_peer *known = pw_peers_find(&pool->peers, peer);
     if (!known) known = pw_peers_make(&pool->peers, peer, sizeof *known);
     pw_buffer *buffer = known ? take_buffer(pool, num_bytes) : NULL;
-    if (!buffer) return false;
-    known->open = buffer;
+    if (!buffer) return NULL;
     buffer->receiver = known;
     buffer->num_bytes = buffer->full_bytes = 0;
+    return buffer;
+}
+
+static bool open_buffer(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    pw_buffer *buffer = make_buffer(pool, peer, num_bytes);
+    if (!buffer) return false;
+    buffer->receiver->open = buffer;
     buffer->opened_behind = NULL;
     buffer->opened_before = pool->opened_last;
     if (pool->opened_last) pool->opened_last->opened_behind = buffer;
@@ -236,6 +244,32 @@ void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
     else pw_link_push(&pool->free_list, buffer);
 }
 
+static void describe(const pw_buffer *buffer, pw_burst *out)
+{
+    *out = (pw_burst){.peer = buffer->receiver->peer.peer,
+                      .num_bytes = buffer->num_bytes,
+                      .data = buffer->data,
+                      .full_bytes = buffer->full_bytes};
+}
+
+void *pw_burst_alone(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes, uint32_t full_bytes)
+{
+    pw_buffer *buffer = make_buffer(pool, peer, num_bytes);
+    if (!buffer) return NULL;
+    buffer->num_bytes = num_bytes;
+    buffer->full_bytes = full_bytes;
+    if (!pool->parts) pw_link_push(&pool->lent, buffer);
+    return buffer->data;
+}
+
+void pw_burst_of_alone(const pw_burst_pool *pool, const uint8_t *data, pw_burst *out)
+{
+    const pw_buffer *buffer = (const pw_buffer *)(const void *)data - 1;
+    if (!pool->parts) buffer = (const pw_buffer *)pool->lent;
+    while (buffer->data != data) buffer = (const pw_buffer *)buffer->link.next;
+    describe(buffer, out);
+}
+
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
 {
     if (!pool->ready.first && !pool->opened_first) return 0;
@@ -246,10 +280,7 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
         }
     pw_buffer *buffer = pw_queue_take(&pool->ready);
     if (!pool->parts) pw_link_push(&pool->lent, buffer);
-    out->peer = buffer->receiver->peer.peer;
-    out->num_bytes = buffer->num_bytes;
-    out->full_bytes = buffer->full_bytes;
-    out->data = buffer->data;
+    describe(buffer, out);
     return 1;
 }
 

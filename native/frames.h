@@ -179,6 +179,11 @@ void *pw_burst_append(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
  * of each, so that no order depends on it. */
 void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes,
                            uint32_t full_bytes);
+/* The same in a burst of its own, which pw_burst_take does not give; pw_burst_release takes it
+ * back. */
+void *pw_burst_alone(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes, uint32_t full_bytes);
+/* What such a burst is, by its data. */
+void pw_burst_of_alone(const pw_burst_pool *pool, const uint8_t *data, pw_burst *out);
 /* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them with all that they leave out,
  * stand in one burst. Frames that leave bytes out stay where they are: two at most. */
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);

@@ -58,7 +58,8 @@
 #define PW_WRITE_KEYS_OPTIONAL 2 /* it is served, by PDID alone */
 
 #define PW_NETWORK_PRIVATE 0 /* each pair of nodes has its own link */
-#define PW_NETWORK_LINKS 1   /* all share those of the topology */
+#define PW_NETWORK_LINKS 1   /* all share those of the topology, a block at a time */
+#define PW_NETWORK_PACKETS 2 /* a packet at a time */
 
 #define PW_TRANSLATION_SMMU 0   /* page-table walks, faults where a page is absent */
 #define PW_TRANSLATION_MINI 1   /* caches on the NIC of tables in host memory */
@@ -136,6 +137,7 @@ typedef struct {
     int64_t engine;                /* PW_ENGINE_* */
     int64_t network_model;         /* PW_NETWORK_* */
     int64_t network_wait_limit_ns; /* on a link: blocks that wait longer are counted */
+    int64_t network_quantum_bytes; /* of packets that move as one, without headers */
     int64_t multipath;             /* ways that blocks of a transfer take in turn */
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */

@@ -2,22 +2,8 @@
 
 #include <stdlib.h>
 
-#include "native/calendar.h"
 #include "native/status.h"
-
-typedef struct {
-    pw_calendar calendar;
-    pw_link_use use;
-    int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
-    int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
-} link_state;
-
-struct pw_links {
-    const pw_topology *topology;
-    int64_t hop_ns, wait_limit_ns;
-    int64_t asked_ns; /* when backlogs are asked for */
-    link_state states[];
-};
+#include "network/links_state.h"
 
 int pw_links_create(const pw_topology *topology, const pw_costs *costs, int64_t wait_limit_ns,
                     pw_links **out)
@@ -49,9 +35,10 @@ const pw_topology *pw_links_topology(const pw_links *links) { return links->topo
 
 /* A booking may reach over several windows, and begin before the latest one: then it counts there
  * for what is behind its beginning. */
-static void note_use(link_state *state, int64_t start_ns, int64_t busy_ns)
+void pw_link_note_busy(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
 {
     pw_link_use *use = &state->use;
+    use->busy_ns += busy_ns;
     while (busy_ns > 0) {
         const int64_t window_ns = start_ns - start_ns % PW_LINK_WINDOW_NS;
         const int64_t room_ns = window_ns + PW_LINK_WINDOW_NS - start_ns;
@@ -70,21 +57,23 @@ static void note_use(link_state *state, int64_t start_ns, int64_t busy_ns)
     }
 }
 
+void pw_link_note_wait(const pw_links *links, pw_link_state *state, int64_t wait_ns)
+{
+    state->use.waited_ns += wait_ns;
+    state->use.num_long_waits += wait_ns > links->wait_limit_ns;
+    state->use.longest_wait_ns = pw_later(state->use.longest_wait_ns, wait_ns);
+}
+
 static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t at_ns,
                     int64_t *busy_ns)
 {
-    link_state *state = &links->states[link];
-    const uint64_t busy_ps = wire_bytes * (uint64_t)state->byte_ps_1000 / 1000;
-    *busy_ns = (int64_t)((busy_ps + 999) / 1000);
+    pw_link_state *state = &links->states[link];
+    *busy_ns = pw_link_bytes_ns(state, wire_bytes);
     const int64_t start_ns = pw_calendar_book(&state->calendar, at_ns, *busy_ns);
-    const int64_t wait_ns = start_ns - at_ns;
     state->use.num_blocks++;
     state->use.num_bytes += wire_bytes;
-    state->use.busy_ns += *busy_ns;
-    state->use.waited_ns += wait_ns;
-    state->use.num_long_waits += wait_ns > links->wait_limit_ns;
-    if (wait_ns > state->use.longest_wait_ns) state->use.longest_wait_ns = wait_ns;
-    note_use(state, start_ns, *busy_ns);
+    pw_link_note_wait(links, state, start_ns - at_ns);
+    pw_link_note_busy(state, start_ns, *busy_ns);
     return start_ns;
 }
 

@@ -232,6 +232,18 @@ static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time
     return waits_ns > ni->settings->receive_buffer_blocks * full_block_ns;
 }
 
+/* Packets of several blocks come in turns, and the engine writes each as it comes: a block has what
+ * the others leave, from its first packet on. */
+static void write_packets(pw_ni *ni, pw_passage *way, pw_time engine_ns)
+{
+    const pw_block_frame *block = way->arrival.block;
+    const pw_time arrives_ns = block->header.time_ns;
+    const pw_time written_ns = pw_calendar_spend(&ni->receive_engine, arrives_ns, engine_ns);
+    const pw_time first_ns = (pw_time)(PW_PACKET_BYTES * ni->engine_byte_ps_1000 / 1000000);
+    way->start_ns = arrives_ns;
+    way->arrival.end_ns = pw_later(block->last_packet_ns, written_ns - first_ns);
+}
+
 static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
@@ -244,9 +256,12 @@ static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
         return (pw_verdict){PW_VERDICT_NACK, PW_NACK_BUFFER_FULL};
     }
     pw_time arrives_ns = block->header.time_ns;
-    way->start_ns = pw_calendar_book(&ni->receive_engine, arrives_ns, engine_ns);
-    way->arrival.end_ns =
-        pw_later(block->last_packet_ns + (way->start_ns - arrives_ns), way->start_ns);
+    if (ni->links && block->header.source_node != ni->node) write_packets(ni, way, engine_ns);
+    else {
+        way->start_ns = pw_calendar_book(&ni->receive_engine, arrives_ns, engine_ns);
+        way->arrival.end_ns =
+            pw_later(block->last_packet_ns + (way->start_ns - arrives_ns), way->start_ns);
+    }
     way->arrival.sent_ns = way->arrival.end_ns - latency_ns - block->held_ns;
     way->has_engine = true;
     return pw_pass;

@@ -196,11 +196,13 @@ void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes)
     ni->machine_nodes = machine_nodes;
 }
 
-void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links)
+void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links,
+                       pw_forwarding *forwarding)
 {
     forget_paths(ni);
     ni->topology = topology;
     ni->links = links;
+    ni->forwarding = forwarding;
 }
 
 void pw_ni_destroy(pw_ni *ni)
@@ -461,6 +463,17 @@ int pw_ni_tx_burst(pw_ni *ni, pw_burst *out)
     ni->counters.bursts_sent++;
     ni->counters.burst_bytes_sent += out->full_bytes;
     return 1;
+}
+
+int64_t pw_ni_passed(pw_ni *ni, const pw_forwarding_out *passed, pw_burst *out)
+{
+    pw_block_frame *frame = (pw_block_frame *)(uintptr_t)passed->token;
+    if (!frame) return PW_NEVER;
+    pw_burst_of_alone(ni->bursts, (const uint8_t *)frame, out);
+    pw_source_passed(ni, out->peer, frame, passed);
+    ni->counters.bursts_sent++;
+    ni->counters.burst_bytes_sent += out->full_bytes;
+    return frame->last_packet_ns;
 }
 
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context)

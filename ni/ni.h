@@ -7,7 +7,7 @@
 #define PW_NI_NI_H
 #include "native/frames.h"
 #include "native/costs.h"
-#include "network/links.h"
+#include "network/forwarding.h"
 #include "native/counters.h"
 #include "native/settings.h"
 #include "native/impairments.h"
@@ -55,9 +55,12 @@ void pw_ni_destroy(pw_ni *ni);
  * later, which are as far as if they stood behind. Before the first transfer. */
 void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes);
 /* The network that the nodes stand in; without one it is the machine's own, qfdb. links: those of
- * all nodes of this process, which share them; NULL: each pair of nodes has one of its own. Both
- * stay the caller's, and outlive the NI. Before the first transfer. */
-void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links);
+ * all nodes of this process, which share them; NULL: each pair of nodes has one of its own.
+ * forwarding: that passes them packet by packet, and whose blocks the host brings with
+ * pw_ni_passed; NULL: blocks pass as a whole. All stay the caller's, and outlive the NI. Before the
+ * first transfer. */
+void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links,
+                       pw_forwarding *forwarding);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the
  * scratchpad has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not
  * open yet. */
@@ -183,6 +186,9 @@ int pw_ni_decide_err(pw_ni *ni, uint64_t id, uint32_t by, uint32_t after);
 int pw_ni_decide(pw_ni *ni, uint64_t id, uint64_t first_page, uint64_t num_pages);
 /* A burst from source is here. PW_OK, or PW_ERR_MALFORMED when (part of) it had to be dropped. */
 int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes);
+/* A block that this node has sent has come out of the packets' network: the burst to send to its
+ * peer now, and when it is there with its last packet. PW_NEVER: there is none, nobody gets it. */
+int64_t pw_ni_passed(pw_ni *ni, const pw_forwarding_out *passed, pw_burst *out);
 /* When the first of a burst's frames arrives. INT64_MIN: at least one tells what the sender should
  * know before (an answer, a bound), whose own times stand in it. A message keeps its order. */
 int64_t pw_ni_arrival_ns(const uint8_t *data, uint32_t num_bytes, bool *keeps_order);

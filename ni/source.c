@@ -37,6 +37,7 @@ typedef struct {
     uint64_t mask, interval_ps; /* packets that leave, and the time between them */
     pw_time held_ns;            /* an injected delay in the network, which is in the times above */
     bool late;                  /* with it the attempt is over before an answer can be here */
+    uint64_t *passes; /* where the packets' network wants its frame; NULL: its times are known */
 } reading;
 
 /* Of a channel's transfers, one after the other. NULL: no memory. */
@@ -271,6 +272,25 @@ static void note_demand(pw_ni *ni, uint32_t peer, pw_time link_ns, uint64_t wire
     else pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
+/* One by one: its times are those that it would have alone, until it has passed. */
+static void send_packets(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_ns,
+                         pw_passing *passing)
+{
+    const uint64_t num_packets = (uint64_t)ni->settings->network_quantum_bytes / ni->packet_bytes;
+    const pw_forwarding_block sent = {
+        .from = ni->node,
+        .to = block->transfer->peer,
+        .variant = variant_of(ni, block),
+        .quantum_bytes = (uint32_t)(num_packets * pw_link_bytes(ni, ni->packet_bytes)),
+        .salt = salt_of(block),
+        .wire_bytes = wire_bytes,
+        .at_ns = at_ns,
+        .interval_ps = (int64_t)(num_packets * ni->packet_bytes * ni->engine_byte_ps_1000 / 1000)};
+    *passing = (pw_passing){.leaves_ns = at_ns};
+    block->passes = pw_forwarding_send(ni->forwarding, &sent, passing);
+    if (!block->passes) pw_ni_latch(ni, PW_ERR_NOMEM);
+}
+
 /* Over the links that all nodes share, or over the pair's own: when its head enters the first one.
  * *tail_ns: when the last byte is at the peer, as far as links are concerned. */
 static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_ns, pw_time wire_ns,
@@ -285,8 +305,10 @@ static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_n
         *tail_ns = link_ns + wire_ns + path->latency_ns;
         return link_ns;
     }
-    pw_links_pass(ni->links, ni->node, peer, variant_of(ni, block), salt_of(block), wire_bytes,
-                  at_ns, &passing);
+    if (ni->forwarding) send_packets(ni, block, wire_bytes, at_ns, &passing);
+    else
+        pw_links_pass(ni->links, ni->node, peer, variant_of(ni, block), salt_of(block), wire_bytes,
+                      at_ns, &passing);
     pw_time ends_ns = ni->costs->ni_send_ns + ni->costs->ni_receive_ns;
     block->queued_ns =
         pw_later(passing.head_ns + ends_ns - passing.leaves_ns - path->latency_ns, 0);
@@ -417,34 +439,55 @@ static int write_payload(const reading *block, pw_block_frame *frame, uint32_t f
     return code;
 }
 
+/* In the burst to the peer, or where a block waits that comes later. NULL: no memory. */
+static pw_block_frame *take_room(pw_ni *ni, const reading *block, uint32_t frame_bytes)
+{
+    const uint32_t peer = block->transfer->peer;
+    const uint32_t full_bytes = pw_block_full_bytes(block->num_packets, block->num_bytes);
+    if (block->held_ns)
+        return pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
+                               frame_bytes, block->first_ns);
+    if (block->passes) return pw_burst_alone(ni->bursts, peer, frame_bytes, full_bytes);
+    return pw_burst_append_part(ni->bursts, peer, frame_bytes, full_bytes);
+}
+
+/* The frame's packets cannot be read. */
+static void give_room(pw_ni *ni, const reading *block, pw_block_frame *frame)
+{
+    if (block->held_ns) return;
+    if (block->passes) pw_burst_release(ni->bursts, (uint8_t *)frame);
+    else pw_burst_take_back(ni->bursts, block->transfer->peer, frame->header.frame_bytes);
+}
+
 /* Room for the frame, with the packets in it and sealed; NULL with *code: why not. */
 static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *code)
 {
-    uint32_t peer = block->transfer->peer;
     uint32_t covered_bytes = pw_block_covered_bytes(ni, block->num_packets);
     uint32_t frame_bytes = pw_block_frame_bytes(ni, block->num_packets, block->num_bytes);
-    pw_block_frame *frame =
-        block->held_ns
-            ? pw_network_keep(ni, PW_IMPAIRMENT_DELAY, peer, block->transaction->channel,
-                              frame_bytes, block->first_ns)
-            : pw_burst_append_part(ni->bursts, peer, frame_bytes,
-                                   pw_block_full_bytes(block->num_packets, block->num_bytes));
+    pw_block_frame *frame = take_room(ni, block, frame_bytes);
     *code = PW_UNRECOVERABLE;
     if (!frame) return NULL;
     write_header(ni, block, frame_bytes, frame);
     *code = PW_NACK_DECODE;
     if (ni->has_no_bytes) *pw_block_damaged(frame) = 0;
     else if (write_payload(block, frame, frame_bytes, covered_bytes) < 0) {
-        if (!block->held_ns) pw_burst_take_back(ni->bursts, peer, frame_bytes);
+        give_room(ni, block, frame);
         return NULL;
     }
     pw_ni_seal(ni, &frame->header, covered_bytes);
+    if (block->passes) *block->passes = (uint64_t)(uintptr_t)frame;
     return frame;
 }
+
+#define NOT_YET (PW_NEVER - 1) /* while a block passes nothing waits for its answer */
 
 /* The block is out: its answer is foreseen or awaited. */
 static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
 {
+    if (block->passes) {
+        pw_transactions_await(&ni->firmware.transactions, block->transaction, NOT_YET);
+        return;
+    }
     bool whole = block->mask == first_packets(block->num_packets);
     pw_time answer_ns, last_ns = block->last_ns;
     if (whole && pw_lookahead_foresee(ni, block->transfer, block->transaction, frame, &answer_ns)) {
@@ -473,6 +516,29 @@ static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions 
     }
     await_answer(ni, block, frame);
     if (ni->impairments.any) pw_network_alter(ni, block->transfer->peer, channel, frame);
+}
+
+void pw_source_passed(pw_ni *ni, uint32_t peer, pw_block_frame *frame,
+                      const pw_forwarding_out *passed)
+{
+    const pw_time ends_ns = ni->costs->ni_send_ns + ni->costs->ni_receive_ns;
+    pw_answer attempt = {.transaction_id = frame->transaction_id,
+                         .sequence = frame->sequence,
+                         .identity = pw_identity(frame->header.stream, frame->block_idx),
+                         .peer = peer};
+    frame->header.time_ns += passed->head_late_ns;
+    frame->waited_ns =
+        at_most((uint64_t)pw_later(frame->waited_ns + passed->head_late_ns, 0), PW_WAITED_MAX_NS);
+    frame->last_packet_ns = pw_later(pw_later(frame->last_packet_ns, frame->header.time_ns),
+                                     passed->passing.tail_ns + ends_ns);
+    if (passed->tail_late_ns > passed->head_late_ns && frame->num_packets > 1) /* others between */
+        frame->packet_interval_ps =
+            at_most(1000 * (uint64_t)(frame->last_packet_ns - frame->header.time_ns) /
+                        (frame->num_packets - 1u),
+                    UINT32_MAX);
+    pw_ni_seal(ni, &frame->header, pw_block_covered_bytes(ni, frame->num_packets));
+    attempt.at_ns = frame->last_packet_ns + pw_ni_path(ni, peer)->latency_ns;
+    pw_firmware_passed(&ni->firmware, &attempt, passed->tail_late_ns);
 }
 
 /* ZDMA: a block that must wait for the responses to packets before it starts by an event. True: it

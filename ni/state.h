@@ -168,6 +168,7 @@ struct pw_ni {
     pw_topology *own_topologies[2]; /* the machine's own, of machine_nodes and of num_nodes */
     pw_links *links;                /* NULL: each pair of nodes has one, */
     pw_peers demands;               /* and what left for each peer is noted: of pw_demand */
+    pw_forwarding *forwarding;      /* NULL: blocks pass as a whole */
     pw_path no_path; /* where there is no memory for one, after which nothing goes on */
     pw_residency **source_walks[PW_CHANNEL_PAGES]; /* of a channel that has sent a block, where the
                                                     * page is taken */
@@ -277,6 +278,9 @@ void pw_engine_drop_held(pw_ni *ni);
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
                            pw_actions *failures);
 /* PW_EVENT_BLOCK_DUE: a block that waited for packets of its transfer starts. */
+/* The network has let its block through: the frame gets its times. */
+void pw_source_passed(pw_ni *ni, uint32_t peer, pw_block_frame *frame,
+                      const pw_forwarding_out *passed);
 void pw_source_due(pw_ni *ni, const pw_event *event, pw_actions *failures);
 /* PW_EVENT_SOURCE_FAULT: a read of a block meets an absent page. */
 void pw_source_fault(pw_ni *ni, const pw_event *event, pw_actions *failures);

@@ -229,10 +229,12 @@ static int make_topology(const pw_node_config *config, const pw_node_opening *op
 {
     const pw_node_run *run = &config->run;
     *out = NULL;
-    if (config->settings.network_model == PW_NETWORK_LINKS && !opening->links)
+    const int64_t model = config->settings.network_model;
+    if (model != PW_NETWORK_PRIVATE && !opening->links)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
-                                  "network.model = 'links': only nodes of one process can share "
-                                  "links; record the run and replay it with them");
+                                  "network.model = '%s': only nodes of one process can share "
+                                  "links; record the run and replay it with them",
+                                  model == PW_NETWORK_LINKS ? "links" : "packets");
     if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
         return PW_OK;
     return pw_node_config_topology(config, num_nodes, out, reason);
@@ -256,7 +258,8 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     }
     (*out)->topology = topology;
     if (topology || opening->topology)
-        pw_ni_set_network((*out)->ni, topology ? topology : opening->topology, opening->links);
+        pw_ni_set_network((*out)->ni, topology ? topology : opening->topology, opening->links,
+                          opening->forwarding);
     code = plan_impairments((*out)->ni, config, reason);
     if (code == PW_OK) return PW_OK;
     pw_node_destroy(*out);

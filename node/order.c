@@ -18,11 +18,13 @@ struct pw_order {
     uint32_t num_nodes;
     bool is_ordered; /* bursts are */
     pw_topology *topology;
-    pw_links *links; /* NULL: each pair of nodes has one */
+    pw_links *links;           /* NULL: each pair of nodes has one */
+    pw_forwarding *forwarding; /* NULL: blocks pass them as a whole */
     place *places;
     pw_event_queue *queue;
     int64_t now_ns;   /* of the turn */
     int64_t reach_ns; /* nothing that a node does is felt by another one before */
+    int64_t end_ns;   /* nor what happens to a packet by any */
     uint64_t num_turns;
 };
 
@@ -90,6 +92,7 @@ void pw_order_destroy(pw_order *order)
     for (uint32_t i = 0; order->places && i < order->num_nodes; i++)
         if (order->places[i].owns_wire) order->places[i].wire->ops->close(order->places[i].wire);
     pw_event_queue_destroy(order->queue);
+    pw_forwarding_destroy(order->forwarding);
     pw_links_destroy(order->links);
     pw_topology_destroy(order->topology);
     free(order->places);
@@ -101,13 +104,19 @@ int pw_order_set_network(pw_order *order, pw_topology *topology, const pw_costs 
 {
     order->topology = topology;
     order->reach_ns = pw_later(costs->ni_send_ns + costs->hop_ns + costs->ni_receive_ns, 1);
-    if (settings->network_model != PW_NETWORK_LINKS) return PW_OK;
-    return pw_links_create(topology, costs, settings->network_wait_limit_ns, &order->links);
+    order->end_ns = pw_later(costs->hop_ns + costs->ni_receive_ns, 1);
+    if (settings->network_model == PW_NETWORK_PRIVATE) return PW_OK;
+    const int code =
+        pw_links_create(topology, costs, settings->network_wait_limit_ns, &order->links);
+    if (code < 0 || settings->network_model == PW_NETWORK_LINKS) return code;
+    return pw_forwarding_create(order->links, &order->forwarding);
 }
 
 const pw_topology *pw_order_topology(const pw_order *order) { return order->topology; }
 
 pw_links *pw_order_links(const pw_order *order) { return order->links; }
+
+pw_forwarding *pw_order_forwarding(const pw_order *order) { return order->forwarding; }
 
 pw_wire *pw_order_take_wire(pw_order *order, uint32_t node)
 {
@@ -147,13 +156,52 @@ void pw_order_look(pw_order *order, uint32_t node)
         push(order, next_ns, false, (pw_event){.kind = PW_TURN_ENGINE, .subject = node});
 }
 
+/* Before what is under way now can be felt. */
+static int64_t reach_until_ns(const pw_order *order)
+{
+    if (!order->is_ordered) return PW_NEVER;
+    const int64_t reach_ns = order->now_ns + order->reach_ns - 1;
+    const int64_t passes_ns =
+        order->forwarding ? pw_forwarding_next_ns(order->forwarding) : PW_NEVER;
+    return passes_ns < reach_ns - order->end_ns ? passes_ns + order->end_ns - 1 : reach_ns;
+}
+
 int64_t pw_order_until_ns(const pw_order *order, uint32_t node)
 {
     const pw_event *next = pw_event_queue_first(order->queue);
-    const int64_t reach_ns = order->is_ordered ? order->now_ns + order->reach_ns - 1 : PW_NEVER;
+    const int64_t reach_ns = reach_until_ns(order);
     if (!next) return reach_ns;
     const int64_t until_ns = next->time_ns - (node_of(next) < node && next->priority != LAST);
     return until_ns < reach_ns ? until_ns : reach_ns;
+}
+
+/* A block has come out of the network: it goes to its destination, where it is with its last
+ * packet. */
+static int bring(pw_order *order, const pw_forwarding_out *passed)
+{
+    const place *self = &order->places[passed->from];
+    pw_burst burst;
+    bool is_free;
+    const int64_t last_ns = pw_ni_passed(self->ni, passed, &burst);
+    if (last_ns == PW_NEVER) return PW_OK;
+    order->now_ns = last_ns;
+    const int code =
+        self->wire->ops->send(self->wire, burst.peer, burst.data, burst.num_bytes, &is_free);
+    pw_order_look(order, passed->from);
+    return code;
+}
+
+/* All that comes out before the next turn. */
+static int pass(pw_order *order)
+{
+    pw_forwarding_out passed;
+    int code = 1, sent = PW_OK;
+    while (code > 0 && sent == PW_OK) {
+        const int64_t until_ns = pw_event_queue_next_ns(order->queue);
+        code = pw_forwarding_run(order->forwarding, until_ns, &passed);
+        if (code > 0) sent = bring(order, &passed);
+    }
+    return sent < 0 ? sent : code;
 }
 
 int pw_order_next(pw_order *order, pw_order_turn *out)
@@ -161,6 +209,8 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
     pw_event next;
     place *self;
     do {
+        const int code = order->forwarding ? pass(order) : PW_OK;
+        if (code < 0) return code;
         if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
         if (!pw_event_queue_pop(order->queue, &next)) return 0;
         self = &order->places[node_of(&next)];

@@ -32,6 +32,8 @@ int pw_order_set_network(pw_order *order, pw_topology *topology, const pw_costs 
 const pw_topology *pw_order_topology(const pw_order *order);
 /* NULL: each pair of nodes has its own. */
 pw_links *pw_order_links(const pw_order *order);
+/* NULL: blocks pass links as a whole. */
+pw_forwarding *pw_order_forwarding(const pw_order *order);
 /* The wire of a node, once: who takes it closes it. NULL: there is no such node, or it is gone. */
 pw_wire *pw_order_take_wire(pw_order *order, uint32_t node);
 /* The NI of a node whose wire was taken, which stands in the network already. */
@@ -43,7 +45,7 @@ void pw_order_let_bursts(pw_order *order,
 
 /* Give a node a turn of its host's at that time. is_last: those of the same time come first. */
 void pw_order_queue(pw_order *order, uint32_t node, int64_t time_ns, bool is_last);
-/* The next turn, which the caller does: 1; 0: nothing is left; or PW_ERR_NOMEM. */
+/* The next turn, which the caller does: 1; 0: nothing is left; PW_ERR_NOMEM, or a wire's code. */
 int pw_order_next(pw_order *order, pw_order_turn *out);
 /* Within its turn the NI may run so far: others may answer to what it does behind. */
 int64_t pw_order_until_ns(const pw_order *order, uint32_t node);

@@ -245,6 +245,9 @@ void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_
 /* No (further) answer will come for this attempt; at_ns: when the last one was, or the block was
  * sent. The timeout is the only help left; without one the transfer fails with PW_UNRECOVERABLE. */
 void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer);
+/* The network has taken late_ns longer for the attempt's block than was known when it left; its
+ * answer comes at attempt->at_ns or later. */
+void pw_firmware_passed(pw_firmware *firmware, const pw_answer *attempt, pw_time late_ns);
 /* A further answer to an attempt, which has answers of its own: the network made a copy of the
  * block. */
 void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer);

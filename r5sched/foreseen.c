@@ -213,6 +213,18 @@ void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer)
     if (transaction) transaction->spoiled = true;
 }
 
+void pw_firmware_passed(pw_firmware *firmware, const pw_answer *attempt, pw_time late_ns)
+{
+    pw_transactions *table = &firmware->transactions;
+    pw_transaction *transaction =
+        pw_answers_current(firmware, subject_of(attempt), attempt->identity);
+    pw_overtaken *overtaken = overtaken_by(firmware, attempt);
+    if (overtaken) pw_transactions_overtaken_passed(table, overtaken, attempt->at_ns);
+    if (!transaction || !transaction->unanswered) return;
+    transaction->sending_until_ns += pw_later(late_ns, 0);
+    pw_transactions_await(table, transaction, attempt->at_ns);
+}
+
 void pw_firmware_no_answer(pw_firmware *firmware, const pw_answer *answer)
 {
     uint64_t subject = pw_answers_subject(answer->transaction_id, answer->sequence, 0);

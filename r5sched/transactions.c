@@ -195,6 +195,13 @@ void pw_transactions_overtaken_answered(pw_transactions *table, pw_overtaken *ov
     find_earliest(table);
 }
 
+void pw_transactions_overtaken_passed(pw_transactions *table, pw_overtaken *overtaken,
+                                      pw_time earliest_answer_ns)
+{
+    overtaken->earliest_answer_ns = earliest_answer_ns;
+    find_earliest(table);
+}
+
 void pw_transactions_overtaken_of_stream(pw_transactions *table, uint32_t peer, uint32_t stream,
                                          pw_time earliest_answer_ns)
 {

@@ -105,6 +105,9 @@ pw_overtaken *pw_transactions_find_overtaken(pw_transactions *table, uint16_t id
                                              uint64_t identity);
 /* Its ERR is here. */
 void pw_transactions_overtaken_answered(pw_transactions *table, pw_overtaken *overtaken);
+/* Its answer comes at earliest_answer_ns or later. */
+void pw_transactions_overtaken_passed(pw_transactions *table, pw_overtaken *overtaken,
+                                      pw_time earliest_answer_ns);
 /* No ERR of the peer's for the stream comes before earliest_answer_ns. */
 void pw_transactions_overtaken_of_stream(pw_transactions *table, uint32_t peer, uint32_t stream,
                                          pw_time earliest_answer_ns);

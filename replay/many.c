@@ -107,10 +107,12 @@ static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish
 static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw_sentence *reason)
 {
     many->is_ordered = !(flags & PW_REPLAY_VERIFIES);
-    if (!many->is_ordered && config->settings.network_model == PW_NETWORK_LINKS)
+    const int64_t model = config->settings.network_model;
+    if (!many->is_ordered && model != PW_NETWORK_PRIVATE)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
-                                  "network.model = 'links': a recorded run had links of its own "
-                                  "between each two nodes; take private to verify it");
+                                  "network.model = '%s': a recorded run had links of its own "
+                                  "between each two nodes; take private to verify it",
+                                  model == PW_NETWORK_LINKS ? "links" : "packets");
     if (!many->is_ordered) pw_order_let_bursts(many->order, wake, many);
     pw_topology *topology;
     int code = pw_node_config_topology(config, many->num_nodes, &topology, reason);
@@ -135,6 +137,7 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
     own.like = many->first;
     own.topology = pw_order_topology(many->order);
     own.links = pw_order_links(many->order);
+    own.forwarding = pw_order_forwarding(many->order);
     if (code < 0) wire->ops->close(wire);
     else code = pw_node_open(config, &own, wire, &self->node, reason);
     if (code < 0) return code;

@@ -104,6 +104,7 @@ typedef struct {
      * pw_ni_set_network. NULL: the settings' topology, and a link for each pair. */
     const pw_topology *topology;
     pw_links *links;
+    pw_forwarding *forwarding;
     /* NULL, or another node of this process: what is the same is shared with it. It may be
      * destroyed before; one thread for both. */
     const pw_node *like;

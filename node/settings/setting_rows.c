@@ -395,8 +395,8 @@ static const pw_setting_row rows[] = {
     {"firmware.window_blocks", "2", "blocks of one transfer that are outstanding at a time",
      COUNT(window_blocks, "blocks", 1, 64)},
     {"firmware.multipath", "1",
-     "ways that the blocks of a transfer take in turn where network.model = links and the topology "
-     "has several [R5 1.2]",
+     "ways that the blocks of a transfer take in turn where nodes share links (network.model) and "
+     "the topology has several [R5 1.2]",
      COUNT(multipath, "ways", 1, 64)},
     {"firmware.high_limit", "16KiB", "largest transfer of the high class (issued in one go)",
      SIZE(high_limit_bytes, 1, 4 * GIB)},
@@ -500,8 +500,14 @@ static const pw_setting_row rows[] = {
      KIND(TEXT), NO_FIELD, KEPT(placement)},
     {"network.model", "private",
      "private: each pair of nodes has a link of its own, as fast as the slowest on the way; links: "
-     "all nodes share the links of the topology, where one process holds them all (replay, lab)",
-     CHOICE(network_model, {"private", PW_NETWORK_PRIVATE}, {"links", PW_NETWORK_LINKS})},
+     "all nodes share the links of the topology, a block at a time, where one process holds them "
+     "all (replay, lab); packets: the same a packet at a time, slower and more exact",
+     CHOICE(network_model, {"private", PW_NETWORK_PRIVATE}, {"links", PW_NETWORK_LINKS},
+            {"packets", PW_NETWORK_PACKETS})},
+    {"network.quantum", "256",
+     "bytes of a block that network.model = packets moves as one, without headers: a packet's, or "
+     "a multiple, faster and coarser",
+     SIZE(network_quantum_bytes, PW_PACKET_BYTES, PW_BLOCK_BYTES)},
     {"network.wait_limit", "100us", "a block that waits longer before a link is counted",
      DURATION(network_wait_limit_ns, 0, 3600 * S)},
 

@@ -71,6 +71,9 @@ static int check_sizes(const pw_settings *s, pw_sentence *reason)
         REFUSE("mini.low_water_pages = %" PRId64 " with mini.high_water_pages = %" PRId64
                ": the low mark is at most the high one",
                s->vmh_low_pages, s->vmh_high_pages);
+    if (s->network_quantum_bytes % PW_PACKET_BYTES)
+        REFUSE("network.quantum = %" PRId64 ": whole packets move; take a multiple of %d",
+               s->network_quantum_bytes, PW_PACKET_BYTES);
     if (s->medium_limit_bytes < s->high_limit_bytes)
         REFUSE("firmware.medium_limit = %" PRId64 " bytes is below firmware.high_limit = %" PRId64
                " bytes: classes go from small to large",
@@ -105,7 +108,12 @@ static int check_impairments(const pw_node_config *config, pw_sentence *reason)
             (s->translation == PW_TRANSLATION_MINI || s->translation == PW_TRANSLATION_STATIC);
         const bool needs_timeout = is_of_err || is_silent || i == PW_IMPAIRMENT_PACKET_LOSS ||
                                    i == PW_IMPAIRMENT_LOST_ACK || i == PW_IMPAIRMENT_LOST_NACK;
+        const bool is_late = i == PW_IMPAIRMENT_DELAY || i == PW_IMPAIRMENT_DUPLICATION;
         if (!site->num) continue;
+        if (is_late && s->network_model == PW_NETWORK_PACKETS)
+            REFUSE("impairments.%s = '%s' with network.model = 'packets': when such a block comes "
+                   "is not known as it leaves; take links or private",
+                   name, site_text(site, text));
         if (needs_timeout && s->timeout_ns < 0)
             REFUSE("impairments.%s = '%s' with run.timeout = none: only a timeout sends such a "
                    "block again; set run.timeout",

@@ -106,6 +106,7 @@ static const pw_settings platform_settings = {
     .ats_buffer_blocks = 64,
     .window_blocks = 2,
     .multipath = 1,
+    .network_quantum_bytes = 256,
     .high_limit_bytes = 16384,
     .medium_limit_bytes = 524288,
     .bypass = 1,

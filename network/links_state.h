@@ -1,0 +1,32 @@
+/* Links as the files that move blocks over them see them. */
+#ifndef PW_NETWORK_LINKS_STATE_H
+#define PW_NETWORK_LINKS_STATE_H
+#include "native/calendar.h"
+#include "network/links.h"
+
+typedef struct {
+    pw_calendar calendar; /* of blocks; packets have a queue instead */
+    pw_link_use use;
+    int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
+    int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
+} pw_link_state;
+
+struct pw_links {
+    const pw_topology *topology;
+    int64_t hop_ns, wait_limit_ns;
+    int64_t asked_ns; /* when backlogs are asked for */
+    pw_link_state states[];
+};
+
+/* How long so many bytes take. */
+static inline int64_t pw_link_bytes_ns(const pw_link_state *state, uint64_t wire_bytes)
+{
+    const uint64_t busy_ps = wire_bytes * (uint64_t)state->byte_ps_1000 / 1000;
+    return (int64_t)((busy_ps + 999) / 1000);
+}
+
+/* It is busy for so long. */
+void pw_link_note_busy(pw_link_state *state, int64_t start_ns, int64_t busy_ns);
+/* A block has waited for it. */
+void pw_link_note_wait(const pw_links *links, pw_link_state *state, int64_t wait_ns);
+#endif
