@@ -42,7 +42,9 @@ static inline void pw_time_histogram_init(pw_time_histogram *histogram)
     *histogram = (pw_time_histogram){.bin_ns = PW_HISTOGRAM_FIRST_BIN_NS};
 }
 
-static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time time_ns)
+/* So many at a time; 0: only the bins reach as far. */
+static inline void pw_time_histogram_add_many(pw_time_histogram *histogram, pw_time time_ns,
+                                              uint64_t count)
 {
     if (time_ns < 0) time_ns = 0;
     while (time_ns / histogram->bin_ns >= PW_HISTOGRAM_BINS) {
@@ -51,10 +53,16 @@ static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time t
         for (int i = PW_HISTOGRAM_BINS / 2; i < PW_HISTOGRAM_BINS; i++) histogram->bins[i] = 0;
         histogram->bin_ns *= 2;
     }
-    histogram->bins[time_ns / histogram->bin_ns]++;
+    histogram->bins[time_ns / histogram->bin_ns] += count;
 }
 
-/* The same, of a histogram that is made at its first time; without memory none is counted. */
+static inline void pw_time_histogram_add(pw_time_histogram *histogram, pw_time time_ns)
+{
+    pw_time_histogram_add_many(histogram, time_ns, 1);
+}
+
+/* As pw_time_histogram_add, of one that is made at its first time; without memory none is counted.
+ */
 static inline void pw_time_histogram_note(pw_time_histogram **histogram, pw_time time_ns)
 {
     if (!*histogram && (*histogram = malloc(sizeof **histogram)))

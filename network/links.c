@@ -26,12 +26,29 @@ int pw_links_create(const pw_topology *topology, const pw_costs *costs, int64_t 
 void pw_links_destroy(pw_links *links)
 {
     if (!links) return;
-    for (uint32_t i = 0; i < pw_topology_num_links(links->topology); i++)
+    for (uint32_t i = 0; i < pw_topology_num_links(links->topology); i++) {
         pw_calendar_finish(&links->states[i].calendar);
+        free(links->states[i].times);
+    }
     free(links);
 }
 
 const pw_topology *pw_links_topology(const pw_links *links) { return links->topology; }
+
+/* Without memory a link has none. */
+static void note_times(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
+{
+    if (!state->times && (state->times = malloc(sizeof *state->times)))
+        pw_time_histogram_init(state->times);
+    if (!state->times || busy_ns <= 0) return;
+    pw_time_histogram_add_many(state->times, start_ns + busy_ns - 1, 0);
+    const int64_t bin_ns = state->times->bin_ns, end_ns = start_ns + busy_ns;
+    for (int64_t next_ns; start_ns < end_ns; start_ns = next_ns) {
+        next_ns = start_ns - start_ns % bin_ns + bin_ns;
+        if (next_ns > end_ns) next_ns = end_ns;
+        pw_time_histogram_add_many(state->times, start_ns, (uint64_t)(next_ns - start_ns));
+    }
+}
 
 /* A booking may reach over several windows, and begin before the latest one: then it counts there
  * for what is behind its beginning. */
@@ -39,6 +56,7 @@ void pw_link_note_busy(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
 {
     pw_link_use *use = &state->use;
     use->busy_ns += busy_ns;
+    if (state->keeps_times) note_times(state, start_ns, busy_ns);
     while (busy_ns > 0) {
         const int64_t window_ns = start_ns - start_ns % PW_LINK_WINDOW_NS;
         const int64_t room_ns = window_ns + PW_LINK_WINDOW_NS - start_ns;
@@ -106,4 +124,15 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
 void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out)
 {
     *out = links->states[link].use;
+}
+
+void pw_links_keep_times(pw_links *links)
+{
+    for (uint32_t i = 0; i < pw_topology_num_links(links->topology); i++)
+        links->states[i].keeps_times = true;
+}
+
+const pw_time_histogram *pw_links_times(const pw_links *links, uint32_t link)
+{
+    return links->states[link].times;
 }

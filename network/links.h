@@ -7,6 +7,7 @@
 #ifndef PW_NETWORK_LINKS_H
 #define PW_NETWORK_LINKS_H
 #include "native/costs.h"
+#include "native/tallies.h"
 #include "network/topology.h"
 
 /* cdef begin */
@@ -36,6 +37,10 @@ const pw_topology *pw_links_topology(const pw_links *links);
 /* wire_bytes of a block are before the first link at at_ns. variant, salt: see topology.h. */
 void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant, uint64_t salt,
                    uint64_t wire_bytes, int64_t at_ns, pw_passing *out);
+/* Keep from now on when each link is busy. */
+void pw_links_keep_times(pw_links *links);
+/* ns that a link was busy, by bins of time; NULL: it never was, or times are not kept. */
+const pw_time_histogram *pw_links_times(const pw_links *links, uint32_t link);
 /* link below pw_topology_num_links. */
 void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out);
 /* cdef end */

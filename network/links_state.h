@@ -9,6 +9,8 @@ typedef struct {
     pw_link_use use;
     int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
     int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
+    bool keeps_times;
+    pw_time_histogram *times; /* ns that it was busy; NULL: none yet */
 } pw_link_state;
 
 struct pw_links {

@@ -10,6 +10,8 @@ from pagewire.network.topology import Topology, link_of, name_of
 
 HOTTEST = 8
 """Links that are named."""
+DRAWN = 16
+"""Links that a timeline shows."""
 WINDOW_NS = int(lib.PW_LINK_WINDOW_NS)
 _DRAWS = 16
 """Ways that stand for those of a topology that draws one for each block."""
@@ -112,6 +114,27 @@ def demands_at(node: int, ni: Any) -> Iterable[tuple[int, Any]]:
     lib.pw_peers_list(peers, items)
     for item in items[0 : peers.num_items]:
         yield node, ffi.cast("pw_demand *", item)
+
+
+def over_time(links: Any, text: str, nodes_per_board: int) -> list[tuple[str, int, list[int]]]:
+    """Of the DRAWN hottest of pw_links that has kept times: name, ns of a bin, and percent of each
+    bin for which it was busy."""
+    topology = lib.pw_links_topology(links)
+    numbers = range(lib.pw_topology_num_links(topology))
+    times = {number: lib.pw_links_times(links, number) for number in numbers}
+    busy = {
+        number: list(own.bins[0 : lib.PW_HISTOGRAM_BINS])
+        for number, own in times.items()
+        if own != ffi.NULL
+    }
+    made = []
+    for number in sorted(busy, key=lambda number: -sum(busy[number]))[:DRAWN]:
+        bins, bin_ns = busy[number], int(times[number].bin_ns)
+        last = max(idx for idx, busy_ns in enumerate(bins) if busy_ns)
+        percent = [round(100 * busy_ns / bin_ns) for busy_ns in bins[: last + 1]]
+        name = name_of(text, nodes_per_board, link_of(topology, number))
+        made.append((name, bin_ns, percent))
+    return made
 
 
 def lines(own: Mapping[str, Any], num_most: int, row: str = "") -> list[str]:

@@ -8,6 +8,8 @@ page table without bytes: absent, unless the trace says how the program has left
 import contextlib
 import dataclasses
 import json
+import os
+import pathlib
 import resource
 import sys
 import time
@@ -405,6 +407,31 @@ class Replay(Closing):
             )
             multipath = self.settings.config.firmware.multipath
             return use.asked(topology, demands, costs.as_dict(), multipath, run_ns)
+
+    def keep_records(self, folder: pathlib.Path | None) -> dict[int, str]:
+        """Before `run`: records of what ranks and links do, for a timeline; the ranks' files, by
+        rank. folder None: of links alone."""
+        links = lib.pw_many_links(self._c)
+        if links != ffi.NULL:
+            lib.pw_links_keep_times(links)
+        if folder is None:
+            return {}
+        records = {rank: str(folder / f"{rank}.trace") for rank in range(self.num_ranks)}
+        for rank, path in records.items():
+            check(lib.pw_node_trace_start(self.node(rank), os.fsencode(path)), path)
+        return records
+
+    def finish_records(self) -> None:
+        """Behind `run`: the files are whole. Raises EngineError: one could not be written."""
+        for rank in range(self.num_ranks):
+            check(lib.pw_node_trace_finish(self.node(rank)), f"records of rank {rank}")
+
+    def links_over_time(self) -> list[tuple[str, int, list[int]]]:
+        """Where links are shared, see network.use.over_time."""
+        links, own = lib.pw_many_links(self._c), self.settings
+        if links == ffi.NULL:
+            return []
+        return use.over_time(links, own.config.network.topology, own.platform.costs.nodes_per_qfdb)
 
     def _warnings(self) -> list[str]:
         """What the trace lacks."""

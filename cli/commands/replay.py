@@ -79,7 +79,7 @@ def _replay(file: str, asked: Asked, given: Given, jobs: Jobs = ()) -> int:
         raise ConfigError(f"--touch '{asked.touch}': allowed is one of {', '.join(TOUCH_WAYS)}")
     if asked.touch and asked.costs:
         raise ConfigError("--costs has pages touched as the trace has it; leave out --touch")
-    for name in ("json", "csv", "html"):
+    for name in ("json", "csv", "html", "trace"):
         launch.check_writable(f"--{name}", getattr(asked, f"{name}_path"))
     if asked.backend not in BACKENDS:
         raise ConfigError(f"--backend '{asked.backend}': allowed is one of {', '.join(BACKENDS)}")
@@ -132,6 +132,7 @@ def _verify(file: str, asked: Asked, assignments: Sequence[str]) -> int:
         assignments,
         asked.csv_path,
         asked.html_path,
+        asked.trace_path,
     )
     if any(others) or asked.json_path or asked.matching != "recorded":
         raise ConfigError(
@@ -186,8 +187,10 @@ def _compare(
     named = dict.fromkeys(each.partition("=")[0].strip() for each in assignments)
     base = dataclasses.replace(base, sources=MappingProxyType(dict.fromkeys(named, "command line")))
     rows = choices(asked.memory or base.run.memory, asked.policy, axes, base)
-    for option in ("costs", "path"):
-        if getattr(asked, option) and len(rows) > 1:
+    for option, value in (
+        ("costs", asked.costs), ("path", asked.path), ("trace", asked.trace_path),
+    ):  # fmt: skip
+        if value and len(rows) > 1:
             raise ConfigError(
                 f"--{option} studies one row, and there are {len(rows)}: name one strategy"
             )
@@ -236,6 +239,11 @@ def _compare(
 
         touch = asked.touch or "start"
         result["replay"]["path"] = replay_path.measure(file, settings, asked.matching, touch)
+    if asked.trace_path:
+        from pagewire.cli.commands import replay_timeline
+
+        touch = asked.touch or "start"
+        replay_timeline.write(asked.trace_path, file, settings, asked.matching, touch)
     _show(result, asked)
     return 0
 

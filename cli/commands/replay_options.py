@@ -65,6 +65,14 @@ class Asked:
             "buffer, by one more replay",
         ),
     ] = False
+    trace_path: Annotated[
+        str,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="write a timeline for ui.perfetto.dev, with the hottest links, by one more replay",
+        ),
+    ] = ""
     keep: Annotated[
         str,
         typer.Option(

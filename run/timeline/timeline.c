@@ -13,6 +13,8 @@ struct pw_timeline {
     pw_tracks tracks;
     pw_timeline_counts counts;
     uint32_t group;
+    uint64_t network; /* process of the network's tracks; 0: none yet */
+    uint32_t num_network_tracks;
     bool has_begun;
     char label[PROCESS_NAME_BYTES];
 };
@@ -91,6 +93,32 @@ int pw_timeline_step(pw_timeline *timeline, uint64_t num_records)
     }
     code = failure(timeline);
     return code < 0 ? code : 1;
+}
+
+/* Its number is behind those of ranks. */
+static void begin_network(pw_timeline *timeline)
+{
+    char name[2 * PROCESS_NAME_BYTES];
+    snprintf(name, sizeof name, "%slinks", timeline->label);
+    timeline->network = timeline->file.uuid_base | ++timeline->file.next_uuid;
+    pw_packets_process(&timeline->file.packets, timeline->network,
+                       ((uint64_t)timeline->group + 1) * GROUP_RANKS, name);
+}
+
+int pw_timeline_add_values(pw_timeline *timeline, const char *name, pw_time bin_ns,
+                           const uint32_t *percent, uint32_t num_bins)
+{
+    pw_packets *packets = &timeline->file.packets;
+    uint32_t latest = UINT32_MAX;
+    if (!timeline->network) begin_network(timeline);
+    const uint64_t track = timeline->file.uuid_base | ++timeline->file.next_uuid;
+    pw_packets_track(packets, track, timeline->network, name, timeline->num_network_tracks++, "%");
+    for (uint32_t i = 0; i <= num_bins; i++) {
+        const uint32_t value = i < num_bins ? percent[i] : 0;
+        if (value != latest) pw_packets_value(packets, track, i * bin_ns, value);
+        latest = value;
+    }
+    return failure(timeline);
 }
 
 void pw_timeline_count(const pw_timeline *timeline, pw_timeline_counts *counts)

@@ -28,6 +28,10 @@ int pw_timeline_add_rank(pw_timeline *timeline, const char *path);
 /* Write what that many further records show. 1: there are more; 0: the file is complete.
  * PW_ERR_HOST (errno), PW_ERR_NOMEM, PW_ERR_INVALID. */
 int pw_timeline_step(pw_timeline *timeline, uint64_t num_records);
+/* A track of the network: from virtual time 0 on percent of each bin of time, and nothing behind
+ * them. The codes of `step`. */
+int pw_timeline_add_values(pw_timeline *timeline, const char *name, pw_time bin_ns,
+                           const uint32_t *percent, uint32_t num_bins);
 void pw_timeline_count(const pw_timeline *timeline, pw_timeline_counts *counts);
 void pw_timeline_destroy(pw_timeline *timeline);
 /* cdef end */

@@ -4,7 +4,7 @@ The work is in C (timeline.h): records and packets pass through it, and nothing 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
@@ -26,22 +26,41 @@ class Counts(NamedTuple):
     """Records, spans, faults and messages that were in memory at once"""
 
 
-def write(path: str, records: Mapping[int, str], config: Config, group: Group = ALONE) -> Counts:
-    """Write the timeline of the ranks' records, by rank; it appears whole or not at all.
+class Values(NamedTuple):
+    """A track of the network."""
+
+    name: str
+    bin_ns: int
+    percent: Sequence[int]
+    """Of each bin of time, from 0 on"""
+
+
+def write(
+    path: str,
+    records: Mapping[int, str],
+    config: Config,
+    group: Group = ALONE,
+    values: Sequence[Values] = (),
+) -> Counts:
+    """Write the timeline of the ranks' records, by rank, behind the values; it appears whole or not
+    at all.
 
     The files of records are not what they were afterwards. Raises OutputError.
     """
     missing = set(range(len(records))) - records.keys()
-    if missing or not records:
+    if missing or not (records or values):
         raise OutputError(f"'{path}' was not written: rank {min(missing or [0])} left no records")
     try:
         with replacing(path) as file:
-            return _write(file.fileno(), [records[rank] for rank in sorted(records)], config, group)
+            paths = [records[rank] for rank in sorted(records)]
+            return _write(file.fileno(), paths, config, group, values)
     except EngineError as error:
         raise OutputError(f"'{path}' was not written: {error}") from None
 
 
-def _write(descriptor: int, paths: list[str], config: Config, group: Group) -> Counts:
+def _write(
+    descriptor: int, paths: list[str], config: Config, group: Group, values: Sequence[Values]
+) -> Counts:
     costs = platform.load(config.run.platform).costs
     label = ffi.new("char[]", group.label.encode())
     options = ffi.new(
@@ -57,6 +76,10 @@ def _write(descriptor: int, paths: list[str], config: Config, group: Group) -> C
     check(lib.pw_timeline_create(created, descriptor, options), "timeline")
     timeline = created[0]
     try:
+        for each in values:
+            percent = ffi.new("uint32_t[]", list(each.percent))
+            own = each.name.encode(), each.bin_ns, percent, len(percent)
+            check(lib.pw_timeline_add_values(timeline, *own), "run.trace")
         for path in paths:
             code = lib.pw_timeline_add_rank(timeline, os.fsencode(path))
             check(code, f"run.trace: records '{path}'")
