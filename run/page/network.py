@@ -43,7 +43,7 @@ def of_links(own: Mapping[str, Any]) -> Html:
     if is_shared:
         told = (
             f"Of {own['topology']}: {own['used']:,} of {own['links']:,} links used, "
-            f"{own['mean_busy']:.1%} busy on average; {own['long_waits'] or 'no'} waits of blocks "
+            f"{own['mean_busy']:.1%} busy on average; {own['long_waits']:,} waits of blocks "
             "above network.wait_limit."
         )
     else:
@@ -61,7 +61,8 @@ def _hottest(own: Mapping[str, Any], is_shared: bool) -> Html | None:
         return None
     rows = []
     for each in own["hottest"]:
-        row = [each["name"], _share(each["busy"]), _share(each["busiest"])]
+        busiest = min(each["busiest"], 1) if is_shared else each["busiest"]
+        row = [each["name"], _share(each["busy"]), _share(busiest)]
         row.append(f"{each['busiest_at_s'] * 1e3:,.0f}")
         row.append(f"{each['blocks']:,}")
         row += (
@@ -72,7 +73,7 @@ def _hottest(own: Mapping[str, Any], is_shared: bool) -> Html | None:
         rows.append(row)
     heads = ["link", "of the run", "busiest ms", "from (ms)", "blocks"]
     heads += ["mean wait (us)", "longest (us)"] if is_shared else ["pairs of ranks"]
-    return element("div", table(heads, rows), class_="wide")
+    return element("div", table(heads, rows, class_="links"), class_="wide")
 
 
 def _share(share: float) -> Html:
@@ -100,7 +101,7 @@ def _picture(own: Mapping[str, Any]) -> Html | None:
         note(told),
         _legend(most),
         element("div", *drawn, class_=f"network {own['kind']}"),
-        element("details", element("summary", summary), table(["where", "busy"], rows)),
+        element("details", element("summary", summary), table(["where", "of the run"], rows)),
     )
 
 
@@ -247,8 +248,8 @@ def _matrix(own: Mapping[str, Any]) -> tuple[_Panels, str]:
         for row in range(len(names))
         for column in range(len(names))
     ]  # fmt: skip
-    last = names[-1]
-    told = f"From each row's router to each column's, {names[0]} to {last} from left and top."
+    told = f"From each row's router to each column's; {names[0]} is on top and at the left, "
+    told += f"{names[-1]} last."
     return [("", spots)], told
 
 

@@ -56,9 +56,10 @@ th:first-child, td:first-child { text-align: left; } td.text { text-align: left;
   background: rgba(var(--heat), var(--share)); print-color-adjust: exact;
   -webkit-print-color-adjust: exact; } .pages > b { flex-basis: 100%; font-weight: 400;
   color: var(--dim); margin-top: .2rem; }
+.links td:first-child { white-space: nowrap; }
 .network { display: flex; flex-wrap: wrap; gap: .8rem; } .network figure { max-width: 100%; }
 .network svg { max-width: 100%; height: auto; display: block; } .network.levels { display: block; }
-.network .none { fill: var(--soft); stroke: var(--line); stroke-width: .5; }
+.network .none { fill: var(--line); } .network.matrix .none { fill: var(--soft); }
 .scale > i { display: inline-block; width: .8rem; height: .8rem; }
 .network path, .scale > i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .h0 { fill: var(--h0); background: var(--h0); } .h1 { fill: var(--h1); background: var(--h1); }
