@@ -12,6 +12,7 @@ from pagewire.lab.buffer import Buffer
 from pagewire.lab.engine import PDID, Engine, TraceRecord
 from pagewire.lab.joined import Joined
 from pagewire.native import check, ffi, lib
+from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import Platform
 
@@ -43,6 +44,11 @@ class Nodes(Joined):
     ) -> None:
         """make_policy: each node's page-in policy, when config.run.policy only names it.
         num_processes: of each node, which share its NI."""
+        if config.run.ranks_per_node > 1:
+            raise ConfigError(
+                f"run.ranks_per_node = {config.run.ranks_per_node}: a lab has no ranks; let "
+                "processes share its nodes, Lab(processes=...)"
+            )
         super().__init__(
             [
                 Engine.of_config(

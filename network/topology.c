@@ -138,8 +138,16 @@ static int place(pw_topology *topology, const char *placement)
 
 uint32_t pw_topology_place(const pw_topology *topology, uint32_t node)
 {
-    return topology->place_of ? topology->place_of[node] : node;
+    const uint32_t number = node / topology->together;
+    return topology->place_of ? topology->place_of[number] : number;
 }
+
+void pw_topology_set_together(pw_topology *topology, uint32_t num_together)
+{
+    topology->together = num_together;
+}
+
+uint32_t pw_topology_together(const pw_topology *topology) { return topology->together; }
 
 /* ---- its life */
 
@@ -182,6 +190,7 @@ int pw_topology_create(const char *text, const char *placement, uint32_t num_nod
     topology->reason = reason;
     topology->num_nodes = num_nodes;
     topology->per_board = nodes_per_board;
+    topology->together = 1;
     const int code = make(topology, text, placement);
     if (code < 0) {
         if (!*reason) snprintf(reason, PW_TOPOLOGY_REASON_BYTES, "no memory for a topology");

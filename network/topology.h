@@ -52,6 +52,10 @@ uint32_t pw_topology_num_links(const pw_topology *topology);
 /* Of a torus, a mesh, or the torus of boards of qfdb: places by dimension, and how many those are;
  * 0 for the others. A place's number counts the first dimension fastest. */
 uint32_t pw_topology_sides(const pw_topology *topology, uint32_t sides[PW_TOPOLOGY_DIMENSIONS]);
+/* So many nodes in a row stand at each place, the first of them where it stands without this: ranks
+ * that share a node. num_nodes of the topology then counts places that are taken. */
+void pw_topology_set_together(pw_topology *topology, uint32_t num_together);
+uint32_t pw_topology_together(const pw_topology *topology);
 /* Where a node stands. placement: packed: node i at place i; round-robin: one after the other on
  * each board, switch, router or first dimension; random:SEED; or the path of a file of numbers, a
  * place for each node. */

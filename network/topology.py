@@ -38,15 +38,26 @@ class Topology(Closing):
     """A context manager. Raises ConfigError for a text that says nothing."""
 
     def __init__(
-        self, text: str, num_nodes: int, *, placement: str = "packed", nodes_per_board: int = 4
+        self,
+        text: str,
+        num_nodes: int,
+        *,
+        placement: str = "packed",
+        nodes_per_board: int = 4,
+        together: int = 1,
     ) -> None:
-        """text, placement: of the settings network.topology and network.placement."""
+        """text, placement: of the settings network.topology and network.placement. together: so
+        many in a row stand at each place (run.ranks_per_node)."""
         made, reason = ffi.new("pw_topology **"), ffi.new("char[]", lib.PW_TOPOLOGY_REASON_BYTES)
         words = text.encode(), placement.encode()
-        if lib.pw_topology_create(*words, num_nodes, nodes_per_board, made, reason) < 0:
+        num_taken = -(-num_nodes // together)
+        if lib.pw_topology_create(*words, num_taken, nodes_per_board, made, reason) < 0:
             raise ConfigError(ffi.string(reason).decode(errors="replace"))
+        lib.pw_topology_set_together(made[0], together)
+        self.num_taken = num_taken
+        """Places at which somebody stands."""
         self.text, self.nodes_per_board = text, nodes_per_board
-        self.num_nodes = num_nodes
+        self.num_nodes, self._together = num_nodes, together
         self.c = ffi.gc(made[0], lib.pw_topology_destroy)
         """The pw_topology."""
         self._route = ffi.new("uint32_t[]", lib.PW_ROUTE_MAX)
@@ -108,14 +119,14 @@ class Topology(Closing):
         for link in self.links():
             capacity = graph.get_edge_data(link.source, link.target, {"capacity": 0})["capacity"]
             graph.add_edge(link.source, link.target, capacity=capacity + 1)
-        for node in range(self.num_nodes):
+        for node in range(0, self.num_nodes, self._together):
             ends = ("from", self._router(node)), (self._router(node), "to")
             graph.add_edge(*ends[node >= self.num_nodes // 2])
         return int(networkx.maximum_flow_value(graph, "from", "to"))
 
     def _router(self, node: int) -> int:
         """Of a node's place: the router that its first link leaves."""
-        other = (node + 1) % self.num_nodes
+        other = (node + self._together) % self.num_nodes
         return self.link(self.route(node, other)[0]).source
 
 

@@ -60,6 +60,7 @@ struct pw_topology {
     uint32_t num_nodes, num_places, num_routers, num_links;
     uint32_t per_board; /* qfdb; places of what round-robin goes over */
     uint32_t *place_of; /* NULL: node i is at place i */
+    uint32_t together;  /* nodes in a row that count as one */
     union {
         pw_grid grid;
         pw_fat_tree tree;

@@ -226,7 +226,7 @@ static pw_verdict faults_meet(pw_ni *ni, pw_passage *way)
 static bool buffer_is_full(const pw_ni *ni, const pw_block_frame *block, pw_time engine_ns)
 {
     if (!ni->settings->receive_buffer_blocks) return false;
-    pw_time waits_ns = pw_calendar_peek(&ni->receive_engine, block->header.time_ns, engine_ns) -
+    pw_time waits_ns = pw_calendar_peek(&ni->engines->receive, block->header.time_ns, engine_ns) -
                        block->header.time_ns;
     pw_time full_block_ns = (pw_time)(PW_BLOCK_BYTES * ni->engine_byte_ps_1000 / 1000000);
     return waits_ns > ni->settings->receive_buffer_blocks * full_block_ns;
@@ -238,7 +238,7 @@ static void write_packets(pw_ni *ni, pw_passage *way, pw_time engine_ns)
 {
     const pw_block_frame *block = way->arrival.block;
     const pw_time arrives_ns = block->header.time_ns;
-    const pw_time written_ns = pw_calendar_spend(&ni->receive_engine, arrives_ns, engine_ns);
+    const pw_time written_ns = pw_calendar_spend(&ni->engines->receive, arrives_ns, engine_ns);
     const pw_time first_ns = (pw_time)(PW_PACKET_BYTES * ni->engine_byte_ps_1000 / 1000000);
     way->start_ns = arrives_ns;
     way->arrival.end_ns = pw_later(block->last_packet_ns, written_ns - first_ns);
@@ -247,7 +247,8 @@ static void write_packets(pw_ni *ni, pw_passage *way, pw_time engine_ns)
 static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
-    pw_time latency_ns = pw_ni_path(ni, block->header.source_node)->latency_ns;
+    const pw_path *path = pw_ni_path(ni, block->header.source_node);
+    pw_time latency_ns = path->latency_ns;
     pw_time engine_ns = (pw_time)(block->block_bytes * ni->engine_byte_ps_1000 / 1000000);
     if (buffer_is_full(ni, block, engine_ns)) {
         ni->counters.buffer_full++;
@@ -256,9 +257,9 @@ static pw_verdict take_engine(pw_ni *ni, pw_passage *way)
         return (pw_verdict){PW_VERDICT_NACK, PW_NACK_BUFFER_FULL};
     }
     pw_time arrives_ns = block->header.time_ns;
-    if (ni->links && block->header.source_node != ni->node) write_packets(ni, way, engine_ns);
+    if (ni->links && !path->stays) write_packets(ni, way, engine_ns);
     else {
-        way->start_ns = pw_calendar_book(&ni->receive_engine, arrives_ns, engine_ns);
+        way->start_ns = pw_calendar_book(&ni->engines->receive, arrives_ns, engine_ns);
         way->arrival.end_ns =
             pw_later(block->last_packet_ns + (way->start_ns - arrives_ns), way->start_ns);
     }
@@ -375,7 +376,7 @@ static int write_stalling(pw_ni *ni, pw_passage *way)
         way->arrival.end_ns = pw_later(way->arrival.end_ns, done_ns);
     }
     way->arrival.inbound->has_page_ins = true;
-    pw_calendar_fill(&ni->receive_engine, end_ns, admitted_ns);
+    pw_calendar_fill(&ni->engines->receive, end_ns, admitted_ns);
     return code;
 }
 
@@ -432,7 +433,7 @@ static bool keep_block(pw_ni *ni, pw_passage *way)
     if (!has_room) return false;
     pw_time copy_ns = rules->copy_page_ns * way->num_missing;
     if (copy_ns) until_ns = pw_calendar_book(&ni->copier, until_ns, copy_ns) + copy_ns;
-    if (rules->pauses) pw_calendar_fill(&ni->receive_engine, since_ns, until_ns);
+    if (rules->pauses) pw_calendar_fill(&ni->engines->receive, since_ns, until_ns);
     else pw_occupancy_take(&ni->kept, 1, since_ns, until_ns);
     ni->counters.blocks_kept++;
     ni->counters.blocks_kept_ns += until_ns - since_ns;

@@ -29,7 +29,8 @@ static void path_init(pw_path *path, pw_ni *ni)
     int64_t hops = topology ? pw_topology_hops(topology, ni->node, peer) : 0;
     uint32_t tier = topology ? pw_topology_tier(topology, ni->node, peer) : PW_TIER_INSIDE;
     path->byte_ps_1000 = (uint64_t)pw_link_byte_ps_1000(costs, tier);
-    if (peer == ni->node) /* passes no link, whose code it would need [R5 5.1] */
+    path->stays = hops == 0;
+    if (path->stays) /* passes no link, whose code it would need [R5 5.1] */
         path->byte_ps_1000 = (uint64_t)(8000000000 / costs->link_mbps);
     path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
     path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
@@ -176,6 +177,7 @@ int pw_ni_create_like(const pw_ni *like, const pw_costs *costs, const pw_setting
     ni->node = ni->trace.node = node;
     ni->num_nodes = ni->machine_nodes = num_nodes;
     ni->memory = memory;
+    ni->engines = &ni->own_engines;
     pw_regions_init(&ni->regions);
     ni->copy_answer_ns = PW_NEVER;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
@@ -203,6 +205,12 @@ void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links,
     ni->topology = topology;
     ni->links = links;
     ni->forwarding = forwarding;
+}
+
+void pw_ni_share_engines(pw_ni *ni, pw_ni *with)
+{
+    ni->engines = with->engines;
+    ni->shares_engines = with->shares_engines = true;
 }
 
 void pw_ni_destroy(pw_ni *ni)
@@ -234,8 +242,8 @@ void pw_ni_destroy(pw_ni *ni)
     pw_actions_finish(&ni->actions);
     forget_paths(ni);
     forget_topologies(ni);
-    pw_calendar_finish(&ni->send_engine);
-    pw_calendar_finish(&ni->receive_engine);
+    pw_calendar_finish(&ni->own_engines.send);
+    pw_calendar_finish(&ni->own_engines.receive);
     pw_calendar_finish(&ni->copier);
     pw_peers_clear(&ni->tallies.peers);
     pw_peers_clear(&ni->demands);

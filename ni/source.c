@@ -299,9 +299,9 @@ static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_n
     pw_path *path = pw_ni_path(ni, block->transfer->peer);
     const uint32_t peer = block->transfer->peer;
     pw_passing passing;
-    if (!ni->links || peer == ni->node) {
+    if (!ni->links || path->stays) {
         pw_time link_ns = pw_calendar_book(&path->link, at_ns, wire_ns);
-        if (peer != ni->node) note_demand(ni, peer, link_ns, wire_bytes);
+        if (!path->stays) note_demand(ni, peer, link_ns, wire_bytes);
         *tail_ns = link_ns + wire_ns + path->latency_ns;
         return link_ns;
     }
@@ -323,7 +323,7 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
     pw_time engine_ns =
         (pw_time)divide_up(bytes_of(block, num_read) * ni->engine_byte_ps_1000, 1000000);
-    pw_time start_ns = pw_calendar_book(&ni->send_engine, at_ns, engine_ns);
+    pw_time start_ns = pw_calendar_book(&ni->engines->send, at_ns, engine_ns);
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
     block->translated_ns = at_ns;
     block->interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps;

@@ -27,6 +27,7 @@ typedef struct {
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
+    bool stays;              /* within the node: over no link of the network */
     pw_time auto_timeout_ns; /* firmware.timeout = auto [R5 4.2, 4.4] */
     struct {
         bool is_set;
@@ -34,6 +35,11 @@ typedef struct {
         pw_time at_ns;
     } lost; /* a block of the peer that was dropped here and has not come again */
 } pw_path;
+
+/* What moves a node's blocks between its memory and the network. */
+typedef struct {
+    pw_calendar send, receive;
+} pw_engines;
 
 /* Inbound transfers: what the destination knows of each stream of blocks until it is complete here
  * and closed by its source. */
@@ -157,9 +163,10 @@ struct pw_ni {
     uint32_t num_copies_under_way;
     pw_time copy_answer_ns; /* earliest answer to one of them; PW_NEVER when there is none */
     pw_burst_pool *bursts;
-    pw_calendar send_engine, receive_engine;
-    pw_occupancy kept;  /* blocks whose pages are not there yet */
-    pw_calendar copier; /* software that copies them to where they belong */
+    pw_engines own_engines, *engines; /* the latter of one NI of the node */
+    bool shares_engines;              /* with another NI, whoever's they are */
+    pw_occupancy kept;                /* blocks whose pages are not there yet */
+    pw_calendar copier;               /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;
     uint64_t packet_bytes;       /* payload of a packet on the link, at most: FRDMA's or ZDMA's */
     pw_peers paths;              /* of pw_path */

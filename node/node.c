@@ -213,13 +213,17 @@ static int set_huge_pages(const pw_node_config *config, pw_sentence *reason)
                               "prctl(PR_SET_THP_DISABLE); set it to 'host'");
 }
 
-int pw_node_config_topology(const pw_node_config *config, uint32_t num_nodes, pw_topology **out,
+int pw_node_config_topology(const pw_node_config *config, uint32_t num_ranks, pw_topology **out,
                             pw_sentence *reason)
 {
     char why[PW_TOPOLOGY_REASON_BYTES];
+    const uint32_t together = (uint32_t)config->run.ranks_per_node;
+    const uint32_t num_nodes = (num_ranks + together - 1) / together;
     const int code = pw_topology_create(config->run.topology, config->run.placement, num_nodes,
                                         (uint32_t)config->costs.nodes_per_qfdb, out, why);
-    return code < 0 ? pw_sentence_refuse(reason, code, "%s", why) : PW_OK;
+    if (code < 0) return pw_sentence_refuse(reason, code, "%s", why);
+    pw_topology_set_together(*out, together);
+    return PW_OK;
 }
 
 /* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which
@@ -235,6 +239,11 @@ static int make_topology(const pw_node_config *config, const pw_node_opening *op
                                   "network.model = '%s': only nodes of one process can share "
                                   "links; record the run and replay it with them",
                                   model == PW_NETWORK_LINKS ? "links" : "packets");
+    if (!opening->topology && run->ranks_per_node > 1)
+        return pw_sentence_refuse(reason, PW_ERR_INVALID,
+                                  "run.ranks_per_node = %lld: only ranks of one process can "
+                                  "share a node; record the run with 1 and replay it with that",
+                                  (long long)run->ranks_per_node);
     if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
         return PW_OK;
     return pw_node_config_topology(config, num_nodes, out, reason);
@@ -260,6 +269,7 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     if (topology || opening->topology)
         pw_ni_set_network((*out)->ni, topology ? topology : opening->topology, opening->links,
                           opening->forwarding);
+    if (opening->neighbour) pw_ni_share_engines((*out)->ni, opening->neighbour->ni);
     code = plan_impairments((*out)->ni, config, reason);
     if (code == PW_OK) return PW_OK;
     pw_node_destroy(*out);

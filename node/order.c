@@ -103,7 +103,8 @@ int pw_order_set_network(pw_order *order, pw_topology *topology, const pw_costs 
                          const pw_settings *settings)
 {
     order->topology = topology;
-    order->reach_ns = pw_later(costs->ni_send_ns + costs->hop_ns + costs->ni_receive_ns, 1);
+    const int64_t hop_ns = pw_topology_together(topology) > 1 ? 0 : costs->hop_ns;
+    order->reach_ns = pw_later(costs->ni_send_ns + hop_ns + costs->ni_receive_ns, 1);
     order->end_ns = pw_later(costs->hop_ns + costs->ni_receive_ns, 1);
     if (settings->network_model == PW_NETWORK_PRIVATE) return PW_OK;
     const int code =

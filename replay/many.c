@@ -107,6 +107,11 @@ static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish
 static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw_sentence *reason)
 {
     many->is_ordered = !(flags & PW_REPLAY_VERIFIES);
+    if (!many->is_ordered && config->run.ranks_per_node > 1)
+        return pw_sentence_refuse(reason, PW_ERR_INVALID,
+                                  "run.ranks_per_node = %lld: each rank of a recorded run had a "
+                                  "node of its own; take 1 to verify it",
+                                  (long long)config->run.ranks_per_node);
     const int64_t model = config->settings.network_model;
     if (!many->is_ordered && model != PW_NETWORK_PRIVATE)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
@@ -121,6 +126,16 @@ static int begin(pw_many *many, const pw_node_config *config, uint32_t flags, pw
     return code < 0 ? pw_sentence_refuse(reason, code, "no memory for %u links",
                                          pw_topology_num_links(topology))
                     : PW_OK;
+}
+
+/* A rank of the same node that is open already; NULL: there is none. */
+static pw_node *neighbour_of(const pw_many *many, uint32_t rank)
+{
+    const uint32_t together = pw_topology_together(pw_order_topology(many->order));
+    const uint32_t first = rank - rank % together;
+    for (uint32_t other = first; other < first + together && other < many->num_nodes; other++)
+        if (many->seats[other].node) return many->seats[other].node;
+    return NULL;
 }
 
 int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
@@ -138,6 +153,7 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
     own.topology = pw_order_topology(many->order);
     own.links = pw_order_links(many->order);
     own.forwarding = pw_order_forwarding(many->order);
+    if (code == PW_OK) own.neighbour = neighbour_of(many, node);
     if (code < 0) wire->ops->close(wire);
     else code = pw_node_open(config, &own, wire, &self->node, reason);
     if (code < 0) return code;

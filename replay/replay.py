@@ -399,6 +399,7 @@ class Replay(Closing):
             self.num_ranks,
             placement=network.placement,
             nodes_per_board=costs.nodes_per_qfdb,
+            together=self.settings.config.run.ranks_per_node,
         ) as topology:
             demands = (
                 each

@@ -56,8 +56,8 @@ class Machine(Host, Closing):
         network = config.network
         if (network.model, network.topology, network.placement) != ("private", "qfdb", "packed"):
             raise ConfigError(
-                "network.*: nodes of this machine stand in the machine's own network, and each "
-                "pair of them has a link; for others take pagewire.lab, or a replay"
+                "network.*: these nodes stand in the machine's own network, and each pair of them "
+                "has a link; for other networks take pagewire.lab, or a replay"
             )
         super().__init__(range(nodes))
         platform = load_platform(config.run.platform)

@@ -94,6 +94,7 @@ def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
         num_ranks,
         placement=own.placement,
         nodes_per_board=costs.nodes_per_qfdb,
+        together=current.run.ranks_per_node,
     ) as made:
         far = made.distances()
         pairs = sum(far.counts.values())
@@ -115,7 +116,7 @@ def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
 
 
 def _bisection(made: Topology) -> str:
-    if made.num_nodes < 2 or made.num_links > _BISECTED_MAX:
+    if made.num_taken < 2 or made.num_links > _BISECTED_MAX:
         return f"not asked for above {_BISECTED_MAX:,} links"
     try:
         return f"{made.bisection():,}, each way"

@@ -47,6 +47,7 @@ typedef struct {
     char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
     char topology[PW_CONFIG_PATH_BYTES];       /* see network/topology.h */
     char placement[PW_CONFIG_PATH_BYTES];
+    int64_t ranks_per_node;            /* of one place, and by the same engines */
     int64_t huge_pages;                /* PW_HUGE_PAGES_* */
     int64_t watchdog_ns;               /* -1: none */
     int64_t strict, quiet;             /* 0 or 1 */
@@ -105,13 +106,15 @@ typedef struct {
     const pw_topology *topology;
     pw_links *links;
     pw_forwarding *forwarding;
+    /* NULL, or another rank of the same node, in this process: see pw_ni_share_engines. */
+    pw_node *neighbour;
     /* NULL, or another node of this process: what is the same is shared with it. It may be
      * destroyed before; one thread for both. */
     const pw_node *like;
 } pw_node_opening;
 
-/* The network of the settings, for so many nodes. PW_ERR_* with the reason. */
-int pw_node_config_topology(const pw_node_config *config, uint32_t num_nodes, pw_topology **out,
+/* The network of the settings, for so many ranks. PW_ERR_* with the reason. */
+int pw_node_config_topology(const pw_node_config *config, uint32_t num_ranks, pw_topology **out,
                             pw_sentence *reason);
 /* Every host makes its node here. The node takes the wire and closes it, also when it fails; what
  * both point to is copied, but for the strategy's; impairments are planned. A negative code leaves

@@ -92,6 +92,10 @@ static const pw_setting_row rows[] = {
             {"static", PW_TRANSLATION_STATIC})},
     {"run.platform", "exanest-qfdb", "name or path (.toml) of the platform file", KIND(PLATFORM),
      NO_FIELD, KEPT(platform)},
+    {"run.ranks_per_node", "1",
+     "ranks in a row that share a node: its place in the network and its send and receive engines; "
+     "in a replay (docs/network.md)",
+     KIND(NUMBER), RUN(ranks_per_node), LIMITS(1, 1024)},
     {"run.huge_pages", "never",
      "transparent huge pages: never: off for the process; host: as the system is set", KIND(CHOICE),
      RUN(huge_pages), CHOICES({"never", PW_HUGE_PAGES_NEVER}, {"host", PW_HUGE_PAGES_HOST}),

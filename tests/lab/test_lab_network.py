@@ -41,7 +41,7 @@ def in_lab(pairs, topology, model, nodes=8, num_bytes=MIB):
         return [each.latency_ns for each in lab.together(transfers)]
 
 
-@pytest.mark.parametrize("model", ["private", "links"])
+@pytest.mark.parametrize("model", ["private", "links", "packets"])
 @pytest.mark.parametrize(
     ("pairs", "topology"), [([(0, 2), (1, 3)], "mesh:8"), (INCAST, SWITCH), (INCAST, "qfdb")]
 )
@@ -73,9 +73,11 @@ def test_networks_that_cannot_be_are_refused():
         Lab(nodes=3, settings={"network.topology": "mesh:2"})
     with pytest.raises(ConfigError, match="placement 'random': a seed follows"):
         Lab(settings={"network.placement": "random"})
+    with pytest.raises(ConfigError, match="run.ranks_per_node = 2: a lab has no ranks; let proc"):
+        Lab(settings={"run.ranks_per_node": 2})
 
 
-@pytest.mark.parametrize("model", ["private", "links"])
+@pytest.mark.parametrize("model", ["private", "links", "packets"])
 def test_a_write_takes_as_many_turns_among_two_nodes_as_among_many(model):
     turns = []
     for num_nodes in (2, 64, 500):

@@ -111,6 +111,7 @@ def test_example_shows_the_times_of_the_bench(
         ("run.policy=al", "run.policy = 'al': allowed is one of page, block, all\n"),
         ("network.topology=torus:1", "topology 'torus:1' has 1 places for 2 nodes; take a larger"),
         ("network.model=links", "network.model = 'links': only nodes of one process can share"),
+        ("run.ranks_per_node=2", "run.ranks_per_node = 2: only ranks of one process can share a"),
     ],
 )
 def test_example_says_which_setting_is_wrong(

@@ -142,11 +142,29 @@ static void test_nodes_stand_where_the_placement_says(void)
     check_placement("random:3", NULL);
 }
 
+static void test_nodes_that_stand_together_are_no_link_apart(void)
+{
+    uint32_t links[PW_ROUTE_MAX];
+    pw_topology *topology = made("mesh:4", 4);
+    assert(pw_topology_together(topology) == 1);
+    pw_topology_set_together(topology, 3);
+    assert(pw_topology_together(topology) == 3);
+    for (uint32_t from = 0; from < 12; from++)
+        for (uint32_t to = 0; to < 12; to++) {
+            const uint32_t apart = from / 3 > to / 3 ? from / 3 - to / 3 : to / 3 - from / 3;
+            assert(pw_topology_place(topology, from) == from / 3);
+            assert(pw_topology_hops(topology, from, to) == apart);
+            assert(pw_topology_route(topology, from, to, 0, 0, links) == apart);
+        }
+    pw_topology_destroy(topology);
+}
+
 int main(void)
 {
     test_ways_are_as_long_as_theory_says();
     test_shifts_on_a_full_fat_tree_have_no_conflict();
     test_what_is_refused_says_what_is_allowed();
     test_nodes_stand_where_the_placement_says();
+    test_nodes_that_stand_together_are_no_link_apart();
     return 0;
 }

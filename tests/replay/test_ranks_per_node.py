@@ -1,0 +1,104 @@
+"""Ranks that share a node: its place, its links and its engines; by arithmetic."""
+
+import pytest
+from programs import HandMade, halo, present, run
+from test_network import flows, time_ns
+
+from pagewire.cli.main import main
+from pagewire.native import EngineError
+from pagewire.native.settings import ConfigError
+from pagewire.replay import records as r
+from pagewire.run.settings.platform import load
+
+MIB = 1 << 20
+COSTS = load("exanest-qfdb").costs
+"""Of the platform that traces by hand take."""
+
+
+def put(num_ranks, source, target, num_bytes):
+    """One rank writes to another; all other ranks do nothing."""
+    ranks = [[r.End()] for _ in range(num_ranks)]
+    ranks[target] = [present(1, num_bytes), r.Register(num_bytes, 1, 0), r.End()]
+    write = r.Put(target, num_bytes, 0, 0, 1, 0)
+    ranks[source] = [present(0, num_bytes), r.Compute(1000), write, r.Done(0), r.End()]
+    return HandMade(*ranks)
+
+
+def test_a_packet_to_a_rank_of_the_same_node_passes_no_link():
+    """Nor its line code: block and acknowledgement save a hop each."""
+    trace, no_code = put(2, 0, 1, 64), "costs.link_coding=1000"
+    apart, beside = (
+        time_ns(trace, "qfdb", no_code, f"run.ranks_per_node={of_node}", model=model)
+        for of_node, model in ((1, "private"), (2, "links"))
+    )
+    assert apart - beside == 2 * COSTS.hop_ns
+
+
+def test_ranks_of_a_node_stand_at_one_place():
+    """Two links lead from node 0 to node 2 of a line, whichever of their ranks it is about."""
+    sizes = ["mesh:3", "run.ranks_per_node=4"]
+    assert time_ns(put(12, 3, 8, 64), *sizes) == time_ns(put(12, 0, 11, 64), *sizes)
+    assert time_ns(put(12, 3, 8, 64), *sizes) == time_ns(put(3, 0, 2, 64), "mesh:3")
+    with pytest.raises(EngineError, match="'mesh:3' has 3 places for 4 nodes"):
+        time_ns(put(13, 0, 1, 64), *sizes)
+
+
+def test_a_placement_has_a_place_for_each_node(tmp_path):
+    places = tmp_path / "places"
+    places.write_text("0 2 1")
+    near, far = (put(6, 0, target, 64) for target in (4, 2))
+    where = ["mesh:3", "run.ranks_per_node=2"]
+    placed = [time_ns(each, *where, f"network.placement={places}") for each in (near, far)]
+    assert placed == [time_ns(each, *where) for each in (far, near)]
+
+
+def test_ranks_of_a_node_share_its_links():
+    alone = time_ns(flows(4, [(0, 2)]), "mesh:2", "run.ranks_per_node=2")
+    both = flows(4, [(0, 2), (1, 3)])
+    assert time_ns(both, "mesh:2", "run.ranks_per_node=2") == pytest.approx(2 * alone, rel=0.03)
+    assert time_ns(both, "full") < 1.01 * alone
+
+
+@pytest.mark.parametrize("pairs", [[(0, 2), (1, 3)], [(0, 2), (1, 4)], [(0, 2), (4, 3)]])
+def test_ranks_of_a_node_share_its_engines(pairs):
+    """At a slow memory: of the source's node, of the target's, or both; links are each pair's."""
+    slow = "costs.receive_engine=1Gb/s"
+    alone = time_ns(flows(6, pairs[:1]), "full", slow, model="private")
+    apart = time_ns(flows(6, pairs), "full", slow, model="private")
+    shared = time_ns(flows(6, pairs), "full", slow, "run.ranks_per_node=2", model="private")
+    assert apart == alone
+    assert shared == pytest.approx(2 * alone, rel=0.03)
+
+
+def test_messages_within_a_node_use_no_link():
+    for pairs, used in (([(0, 1), (2, 3)], 0), ([(0, 2)], 1)):
+        settings = "network.model=links", "network.topology=mesh:2", "run.ranks_per_node=2"
+        _, outcome = run(flows(4, pairs), *settings)
+        assert outcome.links["used"] == used
+
+
+@pytest.mark.parametrize("model", ["private", "links", "packets"])
+def test_in_which_order_ranks_are_made_changes_nothing(model):
+    settings = f"network.model={model}", "run.ranks_per_node=3"
+    trace = halo(8, [1, 3])
+    assert (
+        run(trace, *settings)[0]
+        == run(trace, *settings, order=range(7, -1, -1))[0]
+        == run(trace, *settings, order=[3, 1, 7, 0, 2, 6, 4, 5])[0]
+    )
+
+
+def test_what_cannot_share_a_node_is_refused(capsys):
+    with pytest.raises(ConfigError, match="run.ranks_per_node"):
+        run(halo(2, [1]), "run.ranks_per_node=0")
+    with pytest.raises(EngineError, match="take 1 to verify it"):
+        run(halo(2, [1]), "run.ranks_per_node=2", verify=True)
+
+
+def test_info_tells_that_ranks_of_a_node_are_no_hop_apart(capsys, monkeypatch):
+    monkeypatch.setenv("PAGEWIRE_RUN_RANKS_PER_NODE", "4")
+    monkeypatch.setenv("PAGEWIRE_NETWORK_TOPOLOGY", "mesh:2")
+    assert main(["info", "--topology", "--ranks", "8"]) == 0
+    shown = capsys.readouterr().out
+    assert "8, 2, 2" in shown and "0: 42.9%, 1: 57.1%" in shown  # 24 and 32 of 56 pairs
+    assert " 0  0  0  0  1  1  1  1" in shown and "1, each way" in shown
