@@ -1,4 +1,4 @@
-"""Code blocks of README.md and docs/*.md, with what a comment before a block says of its test.
+"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, with what a comment before a block says of its test.
 
 `<!-- test: file big.py -->`: the block is that file, for the blocks behind it.
 `<!-- test: ranks 2 -->`: Python that runs as a program on so many ranks.
@@ -19,7 +19,7 @@ import re
 import shlex
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LANGUAGES = {"sh", "console", "python", "c", "toml", "text"}
 
 _FENCE = re.compile(r"^( *)```(.*)$")

@@ -14,7 +14,8 @@ from pagewire.run.settings import config
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MACHINE = ROOT / "docs" / "machine.md"
 PLATFORM = ROOT / "run" / "settings" / "platforms" / "exanest-qfdb.toml"
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ROOT_GUIDES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+GUIDES = [*ROOT_GUIDES, *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [ROOT / "CHANGELOG.md", *GUIDES]
 ROOMS = re.findall(r"^(\w+):", (ROOT / "rooms.txt").read_text(encoding="utf-8"), re.MULTILINE)
 CODE = [*ROOMS, ".ci", "docs", "examples", "include", "tests"]
