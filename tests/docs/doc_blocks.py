@@ -1,4 +1,5 @@
-"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, with what a comment before a block says of its test.
+"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, with what a comment before a block says of
+its test.
 
 `<!-- test: file big.py -->`: the block is that file, for the blocks behind it.
 `<!-- test: ranks 2 -->`: Python that runs as a program on so many ranks.

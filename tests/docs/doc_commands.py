@@ -111,7 +111,7 @@ def of_mpirun(words: Sequence[str]) -> list[str]:
     if words[0] == "fuzz":
         _check_fuzz(words[1:])
         return []
-    if words[0] in ("build", "docs", "lint"):
+    if words[0] in ("build", "docs", "lint", "package"):
         return []
     if words[0] == "-np":
         return ["launch", "-n", *words[1:]]

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-FOR_WORK_ON_IT = {"test", "docs", "lint"}
+FOR_WORK_ON_IT = {"test", "docs", "lint", "package"}
 """Groups of which nothing runs when a user runs pagewire."""
 
 GROUPS = {"always": PROJECT["dependencies"]} | {
