@@ -1,4 +1,4 @@
-"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, with what a comment before a block says of
+"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, and what a comment before a block says of
 its test.
 
 `<!-- test: file big.py -->`: the block is that file, for the blocks behind it.
