@@ -1,5 +1,5 @@
-"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, and what a comment before a block says of
-its test.
+"""Code blocks of README.md, CONTRIBUTING.md and docs/*.md, with what a comment before says of
+their test.
 
 `<!-- test: file big.py -->`: the block is that file, for the blocks behind it.
 `<!-- test: ranks 2 -->`: Python that runs as a program on so many ranks.
