@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from pagewire.native import ffi, lib
-from pagewire.network.topology import Link, link_of, tree_levels
+from pagewire.native import lib
+from pagewire.network.topology import Link, link_of, sides_of, tree_levels
 
 SQUARES_MAX = 1024
 SIDE_MAX = 32
@@ -24,21 +24,14 @@ def picture(topology: Any, text: str, nodes_per_board: int, busy: Mapping[int, f
     next one in each direction of the first two. "levels": of a fat tree, a list a level and
     direction. "matrix": cells of row (from), column (to) and share."""
     links = {number: link_of(topology, number) for number in busy}
-    sides = _sides(topology)
+    sides = [side for side in sides_of(topology) if side > 1]
     per_square = nodes_per_board if text.startswith("qfdb") else 1
-    if len(sides) > 0 and prod(sides) > 1:
+    if sides:
         return _grid(sides, per_square, not text.startswith("mesh"), links, busy)
     if text.startswith("fat-tree:"):
         return _levels(text, links, busy)
     num_routers = int(lib.pw_topology_num_routers(topology))
     return _matrix(num_routers, per_square > 1, links, busy)
-
-
-def _sides(topology: Any) -> list[int]:
-    """Of a grid of routers or QFDBs, without those of one."""
-    out = ffi.new("uint32_t[]", lib.PW_TOPOLOGY_DIMENSIONS)
-    count = lib.pw_topology_sides(topology, out)
-    return [int(side) for side in out[0:count] if side > 1]
 
 
 def _steps(sides: Sequence[int]) -> list[int]:

@@ -162,3 +162,9 @@ def link_of(c: Any, number: int) -> Link:
     out = ffi.new("pw_topology_link *")
     lib.pw_topology_link_at(c, number, out)
     return Link(int(out.source), int(out.target), out.tier == _INSIDE, int(out.cable))
+
+
+def sides_of(c: Any) -> list[int]:
+    """Of a pw_topology: places by dimension of a torus or mesh, boards of qfdb's; else none."""
+    out = ffi.new("uint32_t[]", lib.PW_TOPOLOGY_DIMENSIONS)
+    return [int(side) for side in out[0 : lib.pw_topology_sides(c, out)]]

@@ -158,10 +158,22 @@ def lines(own: Mapping[str, Any], num_most: int, row: str = "") -> list[str]:
     made = [head, *(f"  {each['name']}: {show(each)}" for each in hottest)] if hottest else []
     if made and own["model"] == "private" and hottest[0]["busiest"] > 1:
         made.append(
-            "  Above 100% blocks would have waited: what that does to the run, a replay with "
-            "--set network.model=links says."
+            "  Above 100% blocks would have waited: a recorded run shows it, replayed with "
+            "network.model=links."
         )
     return made
+
+
+def crowded(rows: Iterable[tuple[str, Mapping[str, Any] | None]]) -> list[str]:
+    """For the terminal, of several runs by name: those with private links in which blocks would
+    have waited for shared ones."""
+    made = [
+        f"  {name}: {own['hottest'][0]['name']}: {_at_most(own['hottest'][0])}"
+        for name, own in rows
+        if own and own["model"] == "private" and own["hottest"]
+        if own["hottest"][0]["busiest"] > 1
+    ]
+    return ["links were private; blocks would have waited for shared ones:", *made] if made else []
 
 
 def _line(each: Mapping[str, Any]) -> str:
@@ -172,10 +184,12 @@ def _line(each: Mapping[str, Any]) -> str:
 
 
 def _asked_line(each: Mapping[str, Any]) -> str:
-    return (
-        f"{each['pairs']:,} pairs ask for {each['busy']:.0%} of it, at most {each['busiest']:.0%} "
-        f"in a window of 1 ms (from {each['busiest_at_s'] * 1e3:,.0f} ms on)"
-    )
+    return f"{each['pairs']:,} pairs ask for {each['busy']:.0%} of it, {_at_most(each)}"
+
+
+def _at_most(each: Mapping[str, Any]) -> str:
+    at_ms = each["busiest_at_s"] * 1e3
+    return f"at most {each['busiest']:.0%} in a ms (from {at_ms:,.0f} ms on)"
 
 
 def _of_link(use: Any, run_ns: int) -> dict[str, Any]:

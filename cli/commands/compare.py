@@ -32,6 +32,7 @@ from pagewire.cli.launch import launch, options
 from pagewire.cli.launch.program import Program
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError
+from pagewire.network import use
 from pagewire.run.page import page
 from pagewire.run.report.report import write_json
 from pagewire.run.timeline import request
@@ -239,6 +240,10 @@ def _show(result: Mapping[str, Any], wanted: Wanted) -> None:
         print(f"Slowdown: against the rows of {wanted.baseline}.")
     if wanted.num_runs > 1:
         repetitions.show(entries)
+    ended = (page.name_of(entry) for entry in entries if "failure" not in entry)
+    own = (each.get("links") for each in result["reports"])
+    for line in use.crowded(zip(ended, own, strict=True)):
+        print(line)
     if "incomplete" in result:
         _say_missing(missing)
     if wanted.json_path:

@@ -21,13 +21,14 @@ from pagewire.cli.launch import fabric, mpi_choice
 from pagewire.native import ffi, lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
-from pagewire.network.topology import Topology
+from pagewire.network.topology import Topology, sides_of
 from pagewire.run.settings import config, platform
 from pagewire.smmu import registers
 from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
 from pagewire.unimem import registers as unimem
 
 _PICTURED_MAX, _PICTURED_WIDTH = 1024, 16
+_PICTURED_SIDE_MAX = 22  # that 80 columns have room for
 _BISECTED_MAX = 40_000
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
@@ -107,12 +108,22 @@ def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
             ("links between the two halves", _bisection(made)),
         ]
         facts = _table(f"{own.topology}, {own.placement}", ("what", "value"), rows)
-        picture = _table("hops from rank 0 to each rank, in order", ("first", "hops"))
-        for first in range(0, min(num_ranks, _PICTURED_MAX), _PICTURED_WIDTH):
-            last = min(first + _PICTURED_WIDTH, num_ranks)
+        num_pictured, width = min(num_ranks, _PICTURED_MAX), _width(made)
+        of = "each rank" if num_pictured == num_ranks else f"the first {num_pictured:,} ranks"
+        picture = _table(f"hops from rank 0 to {of}, in order", ("first", "hops"))
+        for first in range(0, num_pictured, width):
+            last = min(first + width, num_pictured)
             hops = [len(made.route(0, rank)) for rank in range(first, last)]
             picture.add_row(str(first), " ".join(f"{each:2}" for each in hops))
         _print(_settings_table(current, "network"), facts, picture)
+
+
+def _width(made: Topology) -> int:
+    """Ranks in a row of the picture: whole rows of a torus or mesh, where that is near enough."""
+    side = 1 if made.text.startswith("qfdb") else (sides_of(made.c) or [1])[0]
+    if side > _PICTURED_SIDE_MAX:
+        return _PICTURED_WIDTH
+    return side * max(_PICTURED_WIDTH // side, 1)
 
 
 def _bisection(made: Topology) -> str:

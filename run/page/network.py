@@ -71,7 +71,13 @@ def _hottest(own: Mapping[str, Any], is_shared: bool) -> Html | None:
             else [f"{each['pairs']:,}"]
         )
         rows.append(row)
-    heads = ["link", "of the run", "busiest ms", "from (ms)", "blocks"]
+    heads = [
+        "link",
+        "of the run",
+        "busiest ms" if is_shared else "at most in a ms",
+        "from (ms)",
+        "blocks",
+    ]
     heads += ["mean wait (us)", "longest (us)"] if is_shared else ["pairs of ranks"]
     return element("div", table(heads, rows, class_="links"), class_="wide")
 

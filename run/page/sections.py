@@ -278,7 +278,7 @@ _SECTIONS: Sequence[tuple[str, str, Callable[[Report], Html | None]]] = (
     ("fault-pages", "Which pages fault", fault_pages),
     ("message-sizes", "Sizes of messages", message_sizes),
     ("matrix", "Who sends to whom", matrix),
-    ("links", "How busy links were", links),
+    ("links", "Links of the network", links),
     ("calls", "MPI calls", calls),
     ("settings", "Settings that are not default", settings),
     ("counters", "All counters", counters),

@@ -35,7 +35,7 @@ def test_two_pairs_ask_for_twice_what_a_link_carries():
     told = use.lines(own, 4)
     assert told[0].endswith("met on 1 of mesh:4's 6; the busiest:")
     assert told[1] == (
-        f"  1 to 2: 2 pairs ask for {hottest['busy']:.0%} of it, at most 195% in a window of 1 ms "
+        f"  1 to 2: 2 pairs ask for {hottest['busy']:.0%} of it, at most 195% in a ms "
         "(from 0 ms on)"
     )
     assert told[2].startswith("  Above 100% blocks would have waited")
@@ -101,7 +101,7 @@ def test_live_ranks_tell_their_demands():
     assert hottest["busiest_at_s"] == 0.001
     assert hottest["busy"] == pytest.approx(0.3 * BYTE_NS, rel=1e-5)
     text = report.table([{**each, "mpi_calls": {}} for each in ranks], config, "x", own)
-    assert "1 to 2: 2 pairs ask for 25% of it, at most 41% in a window of 1 ms (from 1 ms" in text
+    assert "1 to 2: 2 pairs ask for 25% of it, at most 41% in a ms (from 1 ms on)" in text
     assert "Above 100%" not in text
 
 
@@ -139,3 +139,13 @@ def test_replay_prints_and_keeps_it(tmp_path, capsys):
     (row,) = document["replay"]["links"].values()
     (own,) = (each["links"] for each in document["reports"])
     assert {**row, "picture": own["picture"]} == own
+
+
+def test_rows_in_which_blocks_would_have_waited_are_named():
+    own, _ = asked(flows(4, [(0, 2), (1, 3)]), "mesh:4")
+    alone, _ = asked(flows(2, [(0, 1)]), "qfdb")
+    assert use.crowded([("pin", own), ("part", alone), ("odp", None)]) == [
+        "links were private; blocks would have waited for shared ones:",
+        "  pin: 1 to 2: at most 195% in a ms (from 0 ms on)",
+    ]
+    assert use.crowded([("part", alone)]) == []
