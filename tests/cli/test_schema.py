@@ -37,6 +37,9 @@ def rank() -> dict:
         "interrupt_times": {"bin_ns": 1024, "bins": [0, 1]},
         "fault_pages": {"group_pages": 1, "faults": {"0x7f00": 1}},
         "peers": {"1": {"messages": 1, "bytes": 8}},
+        "demands": {
+            "1": {"blocks": 1, "bytes": 64, "span_windows": 2, "most_bytes": {"3": 64}},
+        },
     }
 
 
