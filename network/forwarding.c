@@ -4,16 +4,25 @@
 
 #include "native/event_queue.h"
 #include "native/parts.h"
+#include "native/pool.h"
 #include "native/status.h"
 #include "network/links_state.h"
 
-/* A link's queue, of which only the end has to be known: it is busy since begin_ns with num_bytes
- * without a pause. Packets end at fractions of a ns, blocks at whole ones. */
+/* A link's queue: it is busy since begin_ns with num_bytes without a pause. Packets end at
+ * fractions of a ns, blocks at whole ones. */
 typedef struct {
     int64_t begin_ns;
     uint64_t num_bytes;
     int64_t promised_ns; /* with all that its node has sent, and that may not be here yet */
+    pw_queue leaving;    /* of `departure`, behind the one whose event is in the queue of events */
+    bool is_leaving;     /* there is one */
 } line;
+
+/* A quantum comes out of a link. */
+typedef struct {
+    pw_link link;
+    pw_event event;
+} departure;
 
 /* A link of a block's way. */
 typedef struct {
@@ -32,8 +41,11 @@ typedef struct {
 
 struct pw_forwarding {
     pw_links *links;
-    pw_event_queue *queue; /* subject: the flight; detail: the quantum and the stage it comes to */
+    /* Kind: the link that a quantum comes out of, plus 1; 0: of none. Subject: the flight; detail:
+     * the quantum and the stage that it comes to. */
+    pw_event_queue *queue;
     pw_parts parts;
+    pw_pool departures;
     bool is_short; /* of memory */
     line lines[];
 };
@@ -59,6 +71,7 @@ void pw_forwarding_destroy(pw_forwarding *forwarding)
     if (!forwarding) return;
     pw_event_queue_destroy(forwarding->queue);
     pw_parts_finish(&forwarding->parts);
+    pw_pool_finish(&forwarding->departures);
     free(forwarding);
 }
 
@@ -103,13 +116,17 @@ static void foresee(pw_forwarding *forwarding, flight *self)
     }
 }
 
-static void push(pw_forwarding *forwarding, const flight *self, uint32_t quantum,
-                 uint32_t stage_idx, int64_t at_ns)
+static void push(pw_forwarding *forwarding, const pw_event *event)
 {
-    const pw_event event = {.time_ns = at_ns,
-                            .subject = (uint64_t)(uintptr_t)self,
-                            .detail = (uint64_t)quantum << 32 | stage_idx};
-    if (pw_event_queue_push(forwarding->queue, &event) < 0) forwarding->is_short = true;
+    if (pw_event_queue_push(forwarding->queue, event) < 0) forwarding->is_short = true;
+}
+
+static pw_event event_of(const flight *self, uint32_t quantum, uint32_t stage_idx, int64_t at_ns)
+{
+    return (pw_event){.time_ns = at_ns,
+                      .kind = stage_idx ? self->stages[stage_idx - 1].link + 1 : 0,
+                      .subject = (uint64_t)(uintptr_t)self,
+                      .detail = (uint64_t)quantum << 32 | stage_idx};
 }
 
 uint64_t *pw_forwarding_send(pw_forwarding *forwarding, const pw_forwarding_block *block,
@@ -128,7 +145,8 @@ uint64_t *pw_forwarding_send(pw_forwarding *forwarding, const pw_forwarding_bloc
     for (uint32_t i = 0; i < num_stages; i++) self->stages[i] = (stage){.link = way[i]};
     foresee(forwarding, self);
     *told = self->told;
-    push(forwarding, self, 0, 0, block->at_ns);
+    const pw_event event = event_of(self, 0, 0, block->at_ns);
+    push(forwarding, &event);
     return &self->token;
 }
 
@@ -148,7 +166,8 @@ static int64_t append(pw_forwarding *forwarding, uint32_t link, uint64_t num_byt
     const pw_link_state *state = &forwarding->links->states[link];
     int64_t start_ns = free_ns(forwarding, link);
     if (at_ns > start_ns) {
-        *queue = (line){.begin_ns = start_ns = at_ns, .promised_ns = queue->promised_ns};
+        queue->begin_ns = start_ns = at_ns;
+        queue->num_bytes = 0;
     }
     queue->num_bytes += num_bytes;
     *end_ns = free_ns(forwarding, link);
@@ -210,7 +229,37 @@ static void follow(pw_forwarding *forwarding, const flight *self, uint32_t quant
 {
     if (++quantum == self->num_quanta) return;
     const int64_t behind_ns = (int64_t)quantum * self->block.interval_ps / 1000;
-    push(forwarding, self, quantum, 0, self->block.at_ns + behind_ns);
+    const pw_event event = event_of(self, quantum, 0, self->block.at_ns + behind_ns);
+    push(forwarding, &event);
+}
+
+/* Quanta leave a link in order, so that the first one's event will do. */
+static void leave(pw_forwarding *forwarding, const pw_event *event)
+{
+    line *from = &forwarding->lines[event->kind - 1];
+    if (!from->is_leaving) {
+        from->is_leaving = true;
+        push(forwarding, event);
+        return;
+    }
+    departure *waits = pw_pool_take(&forwarding->departures, sizeof *waits);
+    if (!waits) {
+        forwarding->is_short = true;
+        return;
+    }
+    waits->event = *event;
+    pw_queue_append(&from->leaving, waits);
+}
+
+/* The first one has left: the next one's turn. */
+static void has_left(pw_forwarding *forwarding, uint32_t link)
+{
+    line *from = &forwarding->lines[link];
+    departure *next = pw_queue_take(&from->leaving);
+    from->is_leaving = next != NULL;
+    if (!next) return;
+    push(forwarding, &next->event);
+    pw_pool_give(&forwarding->departures, next);
 }
 
 int64_t pw_forwarding_next_ns(const pw_forwarding *forwarding)
@@ -227,7 +276,8 @@ static bool advance(pw_forwarding *forwarding, flight *self, uint32_t quantum, u
         at_ns = pass(forwarding, self, quantum, idx++, at_ns);
         if (idx == self->num_stages) return quantum + 1 == self->num_quanta;
     } while (at_ns <= until_ns && at_ns < pw_forwarding_next_ns(forwarding));
-    push(forwarding, self, quantum, idx, at_ns);
+    const pw_event event = event_of(self, quantum, idx, at_ns);
+    leave(forwarding, &event);
     return false;
 }
 
@@ -238,6 +288,7 @@ int pw_forwarding_run(pw_forwarding *forwarding, int64_t until_ns, pw_forwarding
            pw_event_queue_pop(forwarding->queue, &event)) {
         flight *self = (flight *)(uintptr_t)event.subject;
         const uint32_t quantum = (uint32_t)(event.detail >> 32);
+        if (event.kind) has_left(forwarding, event.kind - 1);
         if (!advance(forwarding, self, quantum, (uint32_t)event.detail, event.time_ns, until_ns))
             continue;
         come_out(forwarding, self, out);

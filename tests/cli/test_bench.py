@@ -16,7 +16,7 @@ from native_programs import needs_provider, plain
 from refusals import refused
 from rich.console import Console
 
-from pagewire.cli.checks.bench import apps, c_program, engines, host, messages, replays
+from pagewire.cli.checks.bench import apps, c_program, engines, host, messages, network, replays
 from pagewire.cli.checks.bench import command as bench
 from pagewire.cli.checks.bench.group import BenchError, Column, Conditions, Goal, measure_on_ranks
 from pagewire.native import lib
@@ -148,7 +148,9 @@ def test_bad_input_is_refused_before_anything_is_measured(words, memory, said):
 
 
 @pytest.mark.parametrize(
-    "group", [engines.ENGINE, engines.FAULTS, replays.GROUP], ids=lambda group: group.name
+    "group",
+    [engines.ENGINE, engines.FAULTS, replays.GROUP, network.GROUP],
+    ids=lambda group: group.name,
 )
 def test_as_many_steps_as_announced(group):
     begun: list[str] = []

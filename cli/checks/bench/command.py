@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pagewire.cli.checks.bench import apps, engines, messages, replays, trace
+from pagewire.cli.checks.bench import apps, engines, messages, network, replays, trace
 from pagewire.cli.checks.bench.group import GOALS, BenchError, Conditions, Group, Rows
 from pagewire.cli.checks.bench.host import num_cores, share_of_others, spent_s
 from pagewire.cli.kit.output import console_of
@@ -34,6 +34,7 @@ GROUPS: dict[str, Group] = {
         apps.GROUP,
         trace.GROUP,
         replays.GROUP,
+        network.GROUP,
     )
 }
 """By name, in the order of the tables."""
