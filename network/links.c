@@ -83,15 +83,16 @@ void pw_link_note_wait(const pw_links *links, pw_link_state *state, int64_t wait
 }
 
 static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t at_ns,
-                    int64_t *busy_ns)
+                    int64_t *end_ns)
 {
     pw_link_state *state = &links->states[link];
-    *busy_ns = pw_link_bytes_ns(state, wire_bytes);
-    const int64_t start_ns = pw_calendar_book(&state->calendar, at_ns, *busy_ns);
+    const int64_t busy_ns = pw_link_bytes_ns(state, wire_bytes);
+    const int64_t start_ns = pw_calendar_peek(&state->calendar, at_ns, 1);
+    *end_ns = pw_calendar_spend(&state->calendar, start_ns, busy_ns);
     state->use.num_blocks++;
     state->use.num_bytes += wire_bytes;
-    pw_link_note_wait(links, state, start_ns - at_ns);
-    pw_link_note_busy(state, start_ns, *busy_ns);
+    pw_link_note_wait(links, state, *end_ns - busy_ns - at_ns);
+    pw_link_note_busy(state, start_ns, busy_ns);
     return start_ns;
 }
 
@@ -109,13 +110,13 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
     links->asked_ns = at_ns;
     const uint32_t num_links =
         pw_topology_route_by(links->topology, from, to, variant, salt, backlog, links, way);
-    int64_t head_ns = at_ns, tail_ns = at_ns, busy_ns;
+    int64_t head_ns = at_ns, tail_ns = at_ns, end_ns;
     *out = (pw_passing){.leaves_ns = at_ns};
     for (uint32_t i = 0; i < num_links; i++) {
-        const int64_t start_ns = book(links, way[i], wire_bytes, head_ns, &busy_ns);
+        const int64_t start_ns = book(links, way[i], wire_bytes, head_ns, &end_ns);
         if (i == 0) out->leaves_ns = start_ns;
         head_ns = start_ns + links->hop_ns;
-        tail_ns = pw_later(tail_ns, start_ns + busy_ns) + links->hop_ns;
+        tail_ns = pw_later(tail_ns, end_ns) + links->hop_ns;
     }
     out->head_ns = head_ns;
     out->tail_ns = tail_ns;

@@ -343,7 +343,8 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     uint64_t first_bytes =
         pw_link_bytes(ni, num_bytes < ni->packet_bytes ? num_bytes : ni->packet_bytes);
     /* links have flow control: what waits on its way waits at its source, without its timer */
-    block->transaction->sending_until_ns = link_ns + wire_ns + block->queued_ns;
+    block->transaction->sending_until_ns =
+        pw_later(link_ns + wire_ns + block->queued_ns, tail_ns - path->latency_ns);
     pw_time first_packet_ns =
         (pw_time)(first_bytes * path->byte_ps_1000 / 1000000) + path->latency_ns;
     block->first_ns = link_ns + block->queued_ns + first_packet_ns;
