@@ -25,16 +25,16 @@ struct pw_joined {
 };
 
 static int make_network(pw_joined *joined, const pw_costs *costs, const pw_settings *settings,
-                        const char *topology, const char *placement, char *reason)
+                        const pw_network_texts *network, char *reason)
 {
     pw_topology *made;
-    int code = pw_topology_create(topology, placement, joined->num_nodes,
-                                  (uint32_t)costs->nodes_per_qfdb, &made, reason);
+    int code = pw_topology_make(network, joined->num_nodes, (uint32_t)costs->nodes_per_qfdb, &made,
+                                reason);
     return code < 0 ? code : pw_order_set_network(joined->order, made, costs, settings);
 }
 
 int pw_joined_create(uint32_t num_nodes, const pw_costs *costs, const pw_settings *settings,
-                     const char *topology, const char *placement, pw_joined **out,
+                     const pw_network_texts *network, pw_joined **out,
                      char reason[PW_TOPOLOGY_REASON_BYTES])
 {
     *out = NULL;
@@ -44,7 +44,7 @@ int pw_joined_create(uint32_t num_nodes, const pw_costs *costs, const pw_setting
     if (!joined) return PW_ERR_NOMEM;
     joined->num_nodes = num_nodes;
     int code = pw_order_create(num_nodes, &joined->order);
-    if (code == PW_OK) code = make_network(joined, costs, settings, topology, placement, reason);
+    if (code == PW_OK) code = make_network(joined, costs, settings, network, reason);
     if (code < 0) pw_joined_destroy(joined);
     else *out = joined;
     return code;

@@ -7,10 +7,10 @@
 /* cdef begin */
 typedef struct pw_joined pw_joined;
 
-/* Costs and settings are those of every NI; topology and placement: texts, see topology.h. A code
+/* Costs and settings are those of every NI. A code
  * with the reason, *out is then NULL. */
 int pw_joined_create(uint32_t num_nodes, const pw_costs *costs, const pw_settings *settings,
-                     const char *topology, const char *placement, pw_joined **out,
+                     const pw_network_texts *network, pw_joined **out,
                      char reason[PW_TOPOLOGY_REASON_BYTES]);
 /* Bursts that are on their way are gone. NIs stay the caller's, and may be gone before. */
 void pw_joined_destroy(pw_joined *joined);

@@ -43,15 +43,22 @@ class Joined(Engines, abc.ABC):
     """Those of one network. A subclass says what becomes of events."""
 
     def __init__(
-        self, engines: Sequence[Engine], topology: str = "qfdb", placement: str = "packed"
+        self,
+        engines: Sequence[Engine],
+        topology: str = "qfdb",
+        placement: str = "packed",
+        failed: str = "",
+        lossy: str = "",
     ) -> None:
-        """topology, placement: as the settings network.* have them; whether links are shared is in
+        """topology, placement, failed, lossy: as the settings network.* have them; whether links are shared is in
         the engines' own. Raises ConfigError when they cannot be had."""
         super().__init__(engines)
         made, reason = ffi.new("pw_joined **"), ffi.new("char[]", lib.PW_TOPOLOGY_REASON_BYTES)
-        first, texts = self.engines[0], (topology.encode(), placement.encode())
+        first = self.engines[0]
+        texts = [ffi.new("char[]", each.encode()) for each in (topology, placement, failed, lossy)]
+        network = ffi.new("pw_network_texts *", texts)
         code = lib.pw_joined_create(
-            len(self.engines), first.costs, first.settings, *texts, made, reason
+            len(self.engines), first.costs, first.settings, network, made, reason
         )
         if code < 0:
             raise ConfigError(ffi.string(reason).decode(errors="replace"))

@@ -58,6 +58,8 @@ class Nodes(Joined):
             ],
             config.network.topology,
             config.network.placement,
+            config.network.failed,
+            config.network.lossy,
         )
         for engine in self.engines:
             for process in range(1, num_processes):

@@ -14,9 +14,9 @@ const char *pw_impairment_refused(uint32_t site, const pw_impairment_site *plan)
 
 const char *pw_impairment_hopeless(uint32_t site, const pw_impairment_site *plan)
 {
-    const bool stops_blocks = site == PW_IMPAIRMENT_PACKET_LOSS ||
-                              site == PW_IMPAIRMENT_PACKET_CORRUPTION ||
-                              site == PW_IMPAIRMENT_LOST_ACK;
+    const bool stops_blocks =
+        site == PW_IMPAIRMENT_PACKET_LOSS || site == PW_IMPAIRMENT_LINK_LOSS ||
+        site == PW_IMPAIRMENT_PACKET_CORRUPTION || site == PW_IMPAIRMENT_LOST_ACK;
     return stops_blocks && plan->num == plan->denom && !plan->limit
                ? "no block would ever get through; take num below denom, or give a limit"
                : NULL;

@@ -20,6 +20,7 @@ enum pw_impairment_id {
     PW_IMPAIRMENT_LOST_ERR,
     PW_IMPAIRMENT_LATE_TASKLET, /* the tasklet starts amount_ns late */
     PW_IMPAIRMENT_FIFO_FULL,    /* the NI FIFO takes no entry of a block's page */
+    PW_IMPAIRMENT_LINK_LOSS,    /* a packet of a block of this node passes a lossy link */
     PW_IMPAIRMENT_SITES
 };
 

@@ -132,17 +132,18 @@ static pw_event event_of(const flight *self, uint32_t quantum, uint32_t stage_id
 uint64_t *pw_forwarding_send(pw_forwarding *forwarding, const pw_forwarding_block *block,
                              pw_passing *told)
 {
-    uint32_t way[PW_ROUTE_MAX];
-    forwarding->links->asked_ns = block->at_ns;
+    pw_links *links = forwarding->links;
+    links->asked_ns = block->at_ns;
     const uint32_t num_stages =
-        pw_topology_route_by(forwarding->links->topology, block->from, block->to, block->variant,
-                             block->salt, backlog, forwarding, way);
+        pw_topology_route_by(links->topology, block->from, block->to, block->variant, block->salt,
+                             backlog, forwarding, links->way);
+    links->num_way = num_stages;
     flight *self = pw_parts_take(&forwarding->parts, size_of(num_stages));
     if (!self) return NULL;
     *self = (flight){.block = *block, .num_stages = num_stages};
     self->num_quanta =
         (uint32_t)((block->wire_bytes + block->quantum_bytes - 1) / block->quantum_bytes);
-    for (uint32_t i = 0; i < num_stages; i++) self->stages[i] = (stage){.link = way[i]};
+    for (uint32_t i = 0; i < num_stages; i++) self->stages[i] = (stage){.link = links->way[i]};
     foresee(forwarding, self);
     *told = self->told;
     const pw_event event = event_of(self, 0, 0, block->at_ns);

@@ -106,20 +106,25 @@ static int64_t backlog(const void *context, uint32_t link)
 void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant, uint64_t salt,
                    uint64_t wire_bytes, int64_t at_ns, pw_passing *out)
 {
-    uint32_t way[PW_ROUTE_MAX];
     links->asked_ns = at_ns;
-    const uint32_t num_links =
-        pw_topology_route_by(links->topology, from, to, variant, salt, backlog, links, way);
+    links->num_way =
+        pw_topology_route_by(links->topology, from, to, variant, salt, backlog, links, links->way);
     int64_t head_ns = at_ns, tail_ns = at_ns, end_ns;
     *out = (pw_passing){.leaves_ns = at_ns};
-    for (uint32_t i = 0; i < num_links; i++) {
-        const int64_t start_ns = book(links, way[i], wire_bytes, head_ns, &end_ns);
+    for (uint32_t i = 0; i < links->num_way; i++) {
+        const int64_t start_ns = book(links, links->way[i], wire_bytes, head_ns, &end_ns);
         if (i == 0) out->leaves_ns = start_ns;
         head_ns = start_ns + links->hop_ns;
         tail_ns = pw_later(tail_ns, end_ns) + links->hop_ns;
     }
     out->head_ns = head_ns;
     out->tail_ns = tail_ns;
+}
+
+uint32_t pw_links_latest_way(const pw_links *links, const uint32_t **way)
+{
+    *way = links->way;
+    return links->num_way;
 }
 
 void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out)

@@ -42,6 +42,8 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
 void pw_links_keep_times(pw_links *links);
 /* ns that a link was busy, by bins of time; NULL: it never was, or times are not kept. */
 const pw_time_histogram *pw_links_times(const pw_links *links, uint32_t link);
+/* Which links the latest block passes, in whatever model; how many. */
+uint32_t pw_links_latest_way(const pw_links *links, const uint32_t **way);
 /* link below pw_topology_num_links. */
 void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out);
 /* cdef end */

@@ -16,7 +16,8 @@ typedef struct {
 struct pw_links {
     const pw_topology *topology;
     int64_t hop_ns, wait_limit_ns;
-    int64_t asked_ns; /* when backlogs are asked for */
+    int64_t asked_ns;                    /* when backlogs are asked for */
+    uint32_t num_way, way[PW_ROUTE_MAX]; /* of the latest block */
     pw_link_state states[];
 };
 

@@ -191,6 +191,7 @@ int pw_topology_create(const char *text, const char *placement, uint32_t num_nod
     topology->num_nodes = num_nodes;
     topology->per_board = nodes_per_board;
     topology->together = 1;
+    topology->num_ways = 1;
     const int code = make(topology, text, placement);
     if (code < 0) {
         if (!*reason) snprintf(reason, PW_TOPOLOGY_REASON_BYTES, "no memory for a topology");
@@ -210,6 +211,8 @@ void pw_topology_destroy(pw_topology *topology)
         free(topology->graph.places);
         free(topology->graph.links);
     }
+    pw_failures_finish(&topology->failures);
+    free(topology->lossy);
     free(topology->place_of);
     free(topology);
 }
@@ -223,19 +226,107 @@ void pw_topology_link_at(const pw_topology *topology, uint32_t link, pw_topology
     topology->kind->link_at(topology, link, out);
 }
 
+uint32_t pw_topology_num_vertices(const pw_topology *topology)
+{
+    return topology->num_routers +
+           (topology->kind == &pw_topology_dragonfly ? topology->num_places : 0);
+}
+
+uint32_t pw_topology_vertex_of(const pw_topology *topology, uint32_t place)
+{
+    if (topology->kind == &pw_topology_file) return topology->graph.places[place];
+    return topology->kind == &pw_topology_dragonfly ? topology->num_routers + place : place;
+}
+
+/* ---- links that fail or lose */
+
+static int code_of(pw_topology *topology, bool is_good, char *reason)
+{
+    topology->reason = NULL;
+    if (is_good) return PW_OK;
+    if (*reason) return PW_ERR_INVALID;
+    snprintf(reason, PW_TOPOLOGY_REASON_BYTES, "no memory for the links of a topology");
+    return PW_ERR_NOMEM;
+}
+
+int pw_topology_fail(pw_topology *topology, const char *names,
+                     char reason[PW_TOPOLOGY_REASON_BYTES])
+{
+    *reason = '\0';
+    if (!*names) return PW_OK;
+    topology->reason = reason;
+    const bool is_good =
+        pw_topology_read_names(topology, names, false, &topology->failures.failed) &&
+        pw_failures_find(topology, names) &&
+        (!topology->kind->find_ways || topology->kind->find_ways(topology));
+    return code_of(topology, is_good, reason);
+}
+
+int pw_topology_mark_lossy(pw_topology *topology, const char *names,
+                           char reason[PW_TOPOLOGY_REASON_BYTES])
+{
+    *reason = '\0';
+    if (!*names) return PW_OK;
+    topology->reason = reason;
+    return code_of(topology, pw_topology_read_names(topology, names, true, &topology->lossy),
+                   reason);
+}
+
+int pw_topology_make(const pw_network_texts *texts, uint32_t num_nodes, uint32_t nodes_per_board,
+                     pw_topology **out, char reason[PW_TOPOLOGY_REASON_BYTES])
+{
+    int code = pw_topology_create(texts->topology, texts->placement, num_nodes, nodes_per_board,
+                                  out, reason);
+    if (code == PW_OK) code = pw_topology_fail(*out, texts->failed, reason);
+    if (code == PW_OK) code = pw_topology_mark_lossy(*out, texts->lossy, reason);
+    if (code == PW_OK) return PW_OK;
+    pw_topology_destroy(*out);
+    *out = NULL;
+    return code;
+}
+
+bool pw_topology_is_failed(const pw_topology *topology, uint32_t link)
+{
+    return pw_topology_bit(topology->failures.failed, link);
+}
+
+bool pw_topology_is_lossy(const pw_topology *topology, uint32_t link)
+{
+    return pw_topology_bit(topology->lossy, link);
+}
+
+bool pw_topology_has_lossy(const pw_topology *topology) { return topology->lossy != NULL; }
+
 /* ---- ways */
+
+/* Of the usual ways the first, from the wished one on, that meets no failed link; else that one,
+ * round them. */
+static uint32_t route(const pw_topology *topology, pw_route_wish *wish, uint32_t *links)
+{
+    const uint32_t first = wish->variant;
+    uint32_t num_links = topology->kind->route(topology, wish, links);
+    if (!topology->failures.failed || pw_failures_is_clean(topology, links, num_links))
+        return num_links;
+    for (uint32_t i = 1; i < topology->num_ways; i++) {
+        wish->variant = first + i;
+        num_links = topology->kind->route(topology, wish, links);
+        if (pw_failures_is_clean(topology, links, num_links)) return num_links;
+    }
+    wish->variant = first;
+    return pw_failures_go_round(topology, topology->kind->route(topology, wish, links), links);
+}
 
 uint32_t pw_topology_route_by(const pw_topology *topology, uint32_t from, uint32_t to,
                               uint32_t variant, uint64_t salt, pw_link_backlog backlog,
                               const void *context, uint32_t *links)
 {
-    const pw_route_wish wish = {.from = pw_topology_place(topology, from),
-                                .to = pw_topology_place(topology, to),
-                                .variant = variant,
-                                .salt = salt,
-                                .backlog = backlog,
-                                .context = context};
-    return wish.from == wish.to ? 0 : topology->kind->route(topology, &wish, links);
+    pw_route_wish wish = {.from = pw_topology_place(topology, from),
+                          .to = pw_topology_place(topology, to),
+                          .variant = variant,
+                          .salt = salt,
+                          .backlog = backlog,
+                          .context = context};
+    return wish.from == wish.to ? 0 : route(topology, &wish, links);
 }
 
 uint32_t pw_topology_route(const pw_topology *topology, uint32_t from, uint32_t to,

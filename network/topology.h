@@ -11,7 +11,8 @@
 /* cdef begin */
 typedef struct pw_topology pw_topology;
 
-#define PW_ROUTE_MAX 64              /* links of a route */
+#define PW_ROUTE_MAX 1024            /* links of a route, round those that have failed too */
+#define PW_WAY_MAX 64                /* of one where none has failed */
 #define PW_TOPOLOGY_DIMENSIONS 8     /* of a torus or mesh */
 #define PW_TOPOLOGY_LEVELS 8         /* of a fat tree */
 #define PW_TOPOLOGY_ROUTERS_MAX 4096 /* of a graph: its table has their square */
@@ -46,6 +47,28 @@ int pw_topology_create(const char *text, const char *placement, uint32_t num_nod
                        uint32_t nodes_per_board, pw_topology **out,
                        char reason[PW_TOPOLOGY_REASON_BYTES]);
 void pw_topology_destroy(pw_topology *topology);
+/* Take cables away, once, before anybody asks for a way: both directions of each that is named, and
+ * ways go round them. names: as name_of of network/topology.py has it, "2 to 3" or "F0 of QFDB 1 to
+ * 2, cable 1"; by routers' numbers in any topology; "router 5": all that it has; between them
+ * commas or semicolons. Or the path of a file of such. Errors as above; one too where no way is
+ * left between two nodes: the topology is of no use then. */
+int pw_topology_fail(pw_topology *topology, const char *names,
+                     char reason[PW_TOPOLOGY_REASON_BYTES]);
+/* Mark cables that lose packets, in the same way; "router 5": those that lead to it. */
+int pw_topology_mark_lossy(pw_topology *topology, const char *names,
+                           char reason[PW_TOPOLOGY_REASON_BYTES]);
+/* What the settings say of the network, each as above. */
+typedef struct {
+    const char *topology, *placement, *failed, *lossy;
+} pw_network_texts;
+/* All of that. A code with the reason, and *out is NULL. */
+int pw_topology_make(const pw_network_texts *texts, uint32_t num_nodes, uint32_t nodes_per_board,
+                     pw_topology **out, char reason[PW_TOPOLOGY_REASON_BYTES]);
+/* link below pw_topology_num_links. */
+bool pw_topology_is_failed(const pw_topology *topology, uint32_t link);
+bool pw_topology_is_lossy(const pw_topology *topology, uint32_t link);
+/* Is there any? */
+bool pw_topology_has_lossy(const pw_topology *topology);
 uint32_t pw_topology_num_places(const pw_topology *topology);
 uint32_t pw_topology_num_routers(const pw_topology *topology);
 uint32_t pw_topology_num_links(const pw_topology *topology);

@@ -45,9 +45,10 @@ class Topology(Closing):
         placement: str = "packed",
         nodes_per_board: int = 4,
         together: int = 1,
+        failed: str = "",
     ) -> None:
-        """text, placement: of the settings network.topology and network.placement. together: so
-        many in a row stand at each place (run.ranks_per_node)."""
+        """text, placement, failed: of the settings network.topology, .placement and .failed.
+        together: so many in a row stand at each place (run.ranks_per_node)."""
         made, reason = ffi.new("pw_topology **"), ffi.new("char[]", lib.PW_TOPOLOGY_REASON_BYTES)
         words = text.encode(), placement.encode()
         num_taken = -(-num_nodes // together)
@@ -60,6 +61,8 @@ class Topology(Closing):
         self.num_nodes, self._together = num_nodes, together
         self.c = ffi.gc(made[0], lib.pw_topology_destroy)
         """The pw_topology."""
+        if lib.pw_topology_fail(self.c, failed.encode(), reason) < 0:
+            raise ConfigError(ffi.string(reason).decode(errors="replace"))
         self._route = ffi.new("uint32_t[]", lib.PW_ROUTE_MAX)
 
     def close(self) -> None:
@@ -85,11 +88,11 @@ class Topology(Closing):
         """By its number, below num_links."""
         return link_of(self.c, number)
 
-    def links(self) -> Iterator[Link]:
-        """Those that there are."""
+    def links(self, *, failed: bool = False) -> Iterator[Link]:
+        """Those that there are and work, or that have failed."""
         for number in range(self.num_links):
             link = self.link(number)
-            if link.source != link.target:
+            if link.source != link.target and is_failed(self.c, number) == failed:
                 yield link
 
     def route(self, source: int, target: int, variant: int = 0) -> list[int]:
@@ -155,6 +158,11 @@ def _in_tree(text: str, number: int) -> str:
     while number >= counts[level]:
         number, level = number - counts[level], level + 1
     return f"switch {number} of level {level}" if level else f"node {number}"
+
+
+def is_failed(c: Any, number: int) -> bool:
+    """Has the link of a pw_topology failed?"""
+    return bool(lib.pw_topology_is_failed(c, number))
 
 
 def link_of(c: Any, number: int) -> Link:

@@ -52,6 +52,7 @@ static bool read_fly(pw_topology *topology, const char *text)
     fly->first_inject = (uint32_t)(locals + globals);
     topology->num_links = fly->first_inject + 2 * topology->num_places;
     topology->per_board = fly->nodes;
+    topology->num_ways = PW_VARIANTS_MAX;
     return true;
 }
 
@@ -140,7 +141,7 @@ static uint32_t route_fly(const pw_topology *topology, const pw_route_wish *wish
     const uint32_t from = wish->from / fly->nodes, to = wish->to / fly->nodes;
     const uint32_t key = wish->to + wish->variant, home = from / fly->per_group;
     const bool is_local = home == to / fly->per_group;
-    uint32_t *way = links + 1, other[PW_ROUTE_MAX], num_links = 0;
+    uint32_t *way = links + 1, other[PW_WAY_MAX], num_links = 0;
     links[0] = fly->first_inject + 2 * wish->from;
     num_links = walk(fly, from, to, home, key, way);
     if (fly->routing != PW_DRAGONFLY_MINIMAL && !is_local) {
@@ -201,4 +202,5 @@ static void link_of_fly(const pw_topology *topology, uint32_t link, pw_topology_
 const pw_topology_kind pw_topology_dragonfly = {
     read_fly, route_fly, link_of_fly,
     "dragonfly:GROUPS,CABLES;CHASSIS,CABLES;ROUTERS,CABLES;NODES, then ;minimal, ;valiant or "
-    ";ugal, as in dragonfly:9,2;2,1;4,1;2;ugal"};
+    ";ugal, as in dragonfly:9,2;2,1;4,1;2;ugal",
+    NULL};

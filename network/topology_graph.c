@@ -32,7 +32,7 @@ static void link_of_full(const pw_topology *topology, uint32_t link, pw_topology
 }
 
 const pw_topology_kind pw_topology_full = {read_full, route_full, link_of_full,
-                                           "full, for up to 65,536 nodes"};
+                                           "full, for up to 65,536 nodes", NULL};
 
 /* ---- a file */
 
@@ -106,6 +106,27 @@ static void sort_links(const pw_topology *topology, uint32_t *starts, uint32_t *
     starts[topology->num_routers] = topology->num_links;
 }
 
+/* Those between the same two routers are numbered, alike in both directions. */
+static void number_cables(pw_topology *topology, const uint32_t *starts, const uint32_t *order)
+{
+    pw_topology_link *links = topology->graph.links;
+    for (uint32_t r = 0; r < topology->num_routers; r++)
+        for (uint32_t i = starts[r]; i < starts[r + 1]; i++) {
+            links[order[i]].cable = 0;
+            for (uint32_t j = starts[r]; j < i; j++)
+                links[order[i]].cable += links[order[j]].target == links[order[i]].target;
+        }
+}
+
+/* Does the link lead nearer to where distances are from? */
+static bool is_nearer(const pw_topology *topology, uint32_t link, const uint32_t *distance)
+{
+    const pw_topology_link *its = &topology->graph.links[link];
+    return distance[its->source] != UINT32_MAX &&
+           distance[its->target] + 1 == distance[its->source] &&
+           !pw_topology_is_failed(topology, link);
+}
+
 /* All ways to one router: of several shortest ones the destination's number decides. Links come in
  * pairs, one each way, so that those that leave a router also tell who leads to it. */
 static uint32_t find_ways(pw_topology *topology, uint32_t to, const uint32_t *starts,
@@ -121,7 +142,7 @@ static uint32_t find_ways(pw_topology *topology, uint32_t to, const uint32_t *st
         const uint32_t at = queue[head++];
         for (uint32_t i = starts[at]; i < starts[at + 1]; i++) {
             const uint32_t next = links[order[i]].target;
-            if (distance[next] != UINT32_MAX) continue;
+            if (distance[next] != UINT32_MAX || pw_topology_is_failed(topology, order[i])) continue;
             distance[next] = distance[at] + 1;
             queue[tail++] = next;
         }
@@ -129,38 +150,42 @@ static uint32_t find_ways(pw_topology *topology, uint32_t to, const uint32_t *st
     for (uint32_t r = 0; r < num_routers; r++) {
         uint32_t num_best = 0, chosen;
         for (uint32_t i = starts[r]; i < starts[r + 1]; i++)
-            num_best += distance[links[order[i]].target] + 1 == distance[r];
+            num_best += is_nearer(topology, order[i], distance);
         chosen = num_best ? to % num_best : 0;
         for (uint32_t i = starts[r]; num_best && i < starts[r + 1]; i++)
-            if (distance[links[order[i]].target] + 1 == distance[r] && chosen-- == 0)
+            if (is_nearer(topology, order[i], distance) && chosen-- == 0)
                 topology->graph.next[(size_t)r * num_routers + to] = order[i];
     }
     return tail;
 }
 
 /* False: no memory, or a reason. */
-static bool make_table(pw_topology *topology, const char *path)
+static bool make_table(pw_topology *topology)
 {
     const uint32_t num_routers = topology->num_routers;
     uint32_t *starts = calloc(num_routers + 1, sizeof *starts);
     uint32_t *order = calloc(topology->num_links + 1, sizeof *order);
     uint32_t *work = calloc(2 * (size_t)num_routers, sizeof *work);
-    topology->graph.next = calloc((size_t)num_routers * num_routers, sizeof(uint32_t));
+    if (!topology->graph.next)
+        topology->graph.next = calloc((size_t)num_routers * num_routers, sizeof(uint32_t));
     bool is_good = starts && order && work && topology->graph.next;
-    if (is_good) sort_links(topology, starts, order);
+    if (is_good) {
+        sort_links(topology, starts, order);
+        number_cables(topology, starts, order);
+    }
     for (uint32_t to = 0; is_good && to < num_routers; to++) {
         const uint32_t reached = find_ways(topology, to, starts, order, work, work + num_routers);
-        if (reached < num_routers)
+        if (reached < num_routers && !topology->failures.failed)
             is_good = pw_topology_refuse(topology,
-                                         "topology '%s': %u of %u routers cannot reach "
+                                         "topology of a file: %u of %u routers cannot reach "
                                          "router %u; join them by links",
-                                         path, num_routers - reached, num_routers, to);
+                                         num_routers - reached, num_routers, to);
         for (uint32_t r = 0; is_good && r < num_routers; r++)
-            if (work[r] > PW_ROUTE_MAX)
+            if (work[r] > PW_ROUTE_MAX && work[r] != UINT32_MAX)
                 is_good = pw_topology_refuse(topology,
-                                             "topology '%s': %u links from router %u to "
+                                             "topology of a file: %u links from router %u to "
                                              "%u; allowed is up to %d",
-                                             path, work[r], r, to, PW_ROUTE_MAX);
+                                             work[r], r, to, PW_ROUTE_MAX);
     }
     free(starts);
     free(order);
@@ -172,7 +197,7 @@ static bool read_file(pw_topology *topology, const char *text)
 {
     if (!*text) return false;
     topology->per_board = 1;
-    return read_lines(topology, text) && make_table(topology, text);
+    return read_lines(topology, text) && make_table(topology);
 }
 
 static uint32_t route_file(const pw_topology *topology, const pw_route_wish *wish, uint32_t *links)
@@ -194,4 +219,5 @@ static void link_of_file(const pw_topology *topology, uint32_t link, pw_topology
 }
 
 const pw_topology_kind pw_topology_file = {read_file, route_file, link_of_file,
-                                           "file:PATH of a file of routers, places and links"};
+                                           "file:PATH of a file of routers, places and links",
+                                           make_table};

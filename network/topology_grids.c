@@ -19,6 +19,15 @@ static void number_links(pw_grid *grid)
     grid->links_per_router = next;
 }
 
+/* Another dimension first, and another cable. */
+static uint32_t num_ways(const pw_grid *grid)
+{
+    uint32_t cables = 1;
+    for (uint32_t dim = 0; dim < grid->num_dims; dim++)
+        if (grid->cables[dim] > cables) cables = grid->cables[dim];
+    return grid->num_dims * cables;
+}
+
 /* Sides "16x8x8"; the number of routers, 0: the text is wrong. */
 static uint32_t read_sides(pw_grid *grid, const char *text)
 {
@@ -34,7 +43,7 @@ static bool is_short(const pw_grid *grid, uint32_t num_others)
     uint64_t hops = num_others;
     for (uint32_t dim = 0; dim < grid->num_dims; dim++)
         hops += grid->wraps ? grid->sides[dim] / 2 : grid->sides[dim] - 1;
-    return hops <= PW_ROUTE_MAX;
+    return hops <= PW_WAY_MAX;
 }
 
 static uint32_t coordinate(const pw_grid *grid, uint32_t router, uint32_t dim)
@@ -98,8 +107,9 @@ static bool read_grid(pw_topology *topology, const char *text, bool wraps)
     if (num_routers == 0) return false;
     if (!is_short(grid, 0))
         return pw_topology_refuse(topology, "topology '%s': its longest way has more than %d links",
-                                  text, PW_ROUTE_MAX);
+                                  text, PW_WAY_MAX);
     number_links(grid);
+    topology->num_ways = num_ways(grid);
     topology->per_board = grid->sides[0];
     topology->num_places = topology->num_routers = num_routers;
     topology->num_links = num_routers * grid->links_per_router;
@@ -129,9 +139,9 @@ static void link_of_grid(const pw_topology *topology, uint32_t link, pw_topology
 }
 
 const pw_topology_kind pw_topology_torus = {read_torus, route_grid, link_of_grid,
-                                            "torus:16x8x8, up to 8 sides from 1 on"};
+                                            "torus:16x8x8, up to 8 sides from 1 on", NULL};
 const pw_topology_kind pw_topology_mesh = {read_mesh, route_grid, link_of_grid,
-                                           "mesh:16x16, up to 8 sides from 1 on"};
+                                           "mesh:16x16, up to 8 sides from 1 on", NULL};
 
 /* ---- boards */
 
@@ -164,8 +174,9 @@ static bool read_boards(pw_topology *topology, const char *text)
         return pw_topology_refuse(topology,
                                   "a torus of %u boards: its longest way has more than %d "
                                   "links; give its sides, as in qfdb:16x16x16",
-                                  pw_topology_product(grid->sides, grid->num_dims), PW_ROUTE_MAX);
+                                  pw_topology_product(grid->sides, grid->num_dims), PW_WAY_MAX);
     number_links(grid);
+    topology->num_ways = num_ways(grid);
     const uint32_t num_boards = pw_topology_product(grid->sides, grid->num_dims);
     const uint32_t both[] = {num_boards, size};
     topology->num_places = topology->num_routers = pw_topology_product(both, 2);
@@ -219,7 +230,8 @@ static void link_of_boards(const pw_topology *topology, uint32_t link, pw_topolo
 
 const pw_topology_kind pw_topology_qfdb = {read_boards, route_boards, link_of_boards,
                                            "qfdb, or with the torus of boards: qfdb:4x2x2, up to "
-                                           "3 sides from 1 on"};
+                                           "3 sides from 1 on",
+                                           NULL};
 
 uint32_t pw_topology_sides(const pw_topology *topology, uint32_t sides[PW_TOPOLOGY_DIMENSIONS])
 {

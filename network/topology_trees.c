@@ -33,6 +33,7 @@ static bool number_parts(pw_topology *topology)
     topology->num_routers = (uint32_t)routers;
     topology->num_links = (uint32_t)links;
     topology->per_board = tree->down[0];
+    topology->num_ways = PW_VARIANTS_MAX;
     return true;
 }
 
@@ -102,4 +103,5 @@ static void link_of_tree(const pw_topology *topology, uint32_t link, pw_topology
 const pw_topology_kind pw_topology_fat_tree = {
     read_tree, route_tree, link_of_tree,
     "fat-tree:LEVELS;DOWN,..;UP,..;CABLES,.., a number for each of up to 8 levels, as in "
-    "fat-tree:2;4,4;1,2;1,2"};
+    "fat-tree:2;4,4;1,2;1,2",
+    NULL};

@@ -6,7 +6,7 @@ from typing import Any
 
 from pagewire.native import check, ffi, lib
 from pagewire.network.picture import picture
-from pagewire.network.topology import Topology, link_of, name_of
+from pagewire.network.topology import Topology, is_failed, link_of, name_of
 
 HOTTEST = 8
 """Links that are named."""
@@ -207,7 +207,8 @@ def _of_all(
 ) -> dict[str, Any]:
     """busy_ns: of the links that were used, by their numbers."""
     numbers = range(lib.pw_topology_num_links(topology))
-    num_links = sum(link.source != link.target for link in (link_of(topology, n) for n in numbers))
+    working = (link_of(topology, n) for n in numbers if not is_failed(topology, n))
+    num_links = sum(link.source != link.target for link in working)
     shares = {number: each / max(run_ns, 1) for number, each in busy_ns.items()}
     return {
         "topology": text,

@@ -38,17 +38,19 @@ bool pw_answer_is_lost(pw_ni *ni, enum pw_impairment_id site, const pw_block_fra
     return true;
 }
 
-uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity,
-                         uint64_t mask, pw_time at_ns)
+uint64_t pw_network_lose(pw_ni *ni, enum pw_impairment_id site, uint64_t where, uint32_t peer,
+                         pw_transaction *transaction, uint64_t identity, uint64_t mask,
+                         pw_time at_ns)
 {
+    const uint64_t place = where ? pw_impairment_mix(where) : 0;
     uint64_t kept = mask;
     for (uint64_t left = mask; left; left &= left - 1) {
         uint32_t packet = (uint32_t)__builtin_ctzll(left);
-        if (!pw_impairment_draw(&ni->impairments, PW_IMPAIRMENT_PACKET_LOSS,
-                                pw_impairment_key(peer, identity, transaction->sequence, packet)))
-            continue;
+        const uint64_t key =
+            pw_impairment_key(peer, identity, transaction->sequence, packet) ^ place;
+        if (!pw_impairment_draw(&ni->impairments, site, key)) continue;
         kept &= ~(UINT64_C(1) << packet);
-        injected(ni, PW_IMPAIRMENT_PACKET_LOSS, transaction->id, at_ns);
+        injected(ni, site, transaction->id, at_ns);
     }
     transaction->spoiled |= kept != mask;
     return kept;

@@ -36,6 +36,7 @@ typedef struct {
     pw_time paced_ns;           /* ZDMA: behind its first packet leaves the next block's */
     uint64_t mask, interval_ps; /* packets that leave, and the time between them */
     pw_time held_ns;            /* an injected delay in the network, which is in the times above */
+    uint64_t kept;              /* packets that no lossy link on its way has lost */
     bool late;                  /* with it the attempt is over before an answer can be here */
     uint64_t *passes; /* where the packets' network wants its frame; NULL: its times are known */
 } reading;
@@ -63,6 +64,7 @@ static reading reading_of(pw_ni *ni, pw_transaction *transaction)
         .num_bytes = transaction->block_bytes,
         .num_packets = num_packets,
         .num_readable = num_packets,
+        .kept = UINT64_MAX,
     };
 }
 
@@ -291,6 +293,36 @@ static void send_packets(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time
     if (!block->passes) pw_ni_latch(ni, PW_ERR_NOMEM);
 }
 
+static bool may_lose(const pw_ni *ni)
+{
+    return ni->impairments.any && ni->topology && pw_topology_has_lossy(ni->topology);
+}
+
+/* What is lost on the links of its way: what one has lost does not come to the next. */
+static void lose_on_links(pw_ni *ni, reading *block, const uint32_t *way, uint32_t num_links)
+{
+    pw_transaction *transaction = block->transaction;
+    const uint64_t identity = pw_identity(block->transfer->stream, transaction->block_idx);
+    block->kept = first_packets(block->num_readable);
+    for (uint32_t i = 0; i < num_links; i++)
+        if (pw_topology_is_lossy(ni->topology, way[i]))
+            block->kept = pw_network_lose(ni, PW_IMPAIRMENT_LINK_LOSS, way[i] + UINT64_C(1),
+                                          block->transfer->peer, transaction, identity, block->kept,
+                                          transaction->sending_until_ns);
+}
+
+/* On the usual way, or on that of shared links that it has just been given. */
+static void lose(pw_ni *ni, reading *block)
+{
+    const uint32_t peer = block->transfer->peer;
+    uint32_t usual[PW_ROUTE_MAX];
+    const uint32_t *way = usual;
+    const uint32_t num_links = ni->links
+                                   ? pw_links_latest_way(ni->links, &way)
+                                   : pw_topology_route(ni->topology, ni->node, peer, 0, 0, usual);
+    if (peer != ni->node) lose_on_links(ni, block, way, num_links);
+}
+
 /* Over the links that all nodes share, or over the pair's own: when its head enters the first one.
  * *tail_ns: when the last byte is at the peer, as far as links are concerned. */
 static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_ns, pw_time wire_ns,
@@ -337,6 +369,7 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     uint64_t wire_ps = pw_link_bytes(ni, num_bytes) * path->byte_ps_1000 / 1000;
     pw_time wire_ns = (pw_time)divide_up(wire_ps, 1000), tail_ns;
     pw_time link_ns = pass(ni, block, pw_link_bytes(ni, num_bytes), start_ns, wire_ns, &tail_ns);
+    if (may_lose(ni)) lose(ni, block);
     pw_trace_detail(
         &ni->trace, link_ns, PW_TRACE_LINK, block->transfer->peer, (uint64_t)wire_ns,
         PW_TRACE_BLOCK(block->transaction->id, block->transaction->sequence, block->num_readable));
@@ -371,8 +404,8 @@ static bool impair(pw_ni *ni, reading *block, uint64_t identity)
     pw_transaction *transaction = block->transaction;
     uint32_t peer = block->transfer->peer;
     if (ni->impairments.any && block->mask)
-        block->mask = pw_network_lose(ni, peer, transaction, identity, block->mask,
-                                      transaction->sending_until_ns);
+        block->mask = pw_network_lose(ni, PW_IMPAIRMENT_PACKET_LOSS, 0, peer, transaction, identity,
+                                      block->mask, transaction->sending_until_ns);
     block->late = ni->impairments.any && block->mask &&
                   pw_network_delay(ni, peer, transaction, identity, &block->first_ns,
                                    &block->last_ns, &block->held_ns);
@@ -505,7 +538,7 @@ static void await_answer(pw_ni *ni, const reading *block, pw_block_frame *frame)
 static void send_block(pw_ni *ni, reading *block, uint32_t num_sent, pw_actions *failures)
 {
     uint32_t channel = block->transaction->channel;
-    block->mask = first_packets(num_sent);
+    block->mask = first_packets(num_sent) & block->kept;
     ni->counters.packets += num_sent;
     uint64_t identity = pw_identity(block->transfer->stream, block->transaction->block_idx);
     if (!impair(ni, block, identity)) return;

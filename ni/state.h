@@ -300,9 +300,11 @@ void pw_source_fault_served(pw_ni *ni, pw_actions *failures);
 int pw_notification_write(pw_ni *ni, const pw_inbound *inbound, pw_time *at_ns);
 
 /* impaired_network.c; only when ni->impairments.any */
-/* The packets of the mask that the network does not lose. */
-uint64_t pw_network_lose(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity,
-                         uint64_t mask, pw_time at_ns);
+/* The packets of the mask that the network does not lose. site: PACKET_LOSS, where 0, or LINK_LOSS
+ * on the link where - 1. */
+uint64_t pw_network_lose(pw_ni *ni, enum pw_impairment_id site, uint64_t where, uint32_t peer,
+                         pw_transaction *transaction, uint64_t identity, uint64_t mask,
+                         pw_time at_ns);
 /* Delay the block by *held_ns. True when its attempt is over before an answer can be here. */
 bool pw_network_delay(pw_ni *ni, uint32_t peer, pw_transaction *transaction, uint64_t identity,
                       pw_time *first_ns, pw_time *last_ns, pw_time *held_ns);

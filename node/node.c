@@ -217,10 +217,11 @@ int pw_node_config_topology(const pw_node_config *config, uint32_t num_ranks, pw
                             pw_sentence *reason)
 {
     char why[PW_TOPOLOGY_REASON_BYTES];
-    const uint32_t together = (uint32_t)config->run.ranks_per_node;
-    const uint32_t num_nodes = (num_ranks + together - 1) / together;
-    const int code = pw_topology_create(config->run.topology, config->run.placement, num_nodes,
-                                        (uint32_t)config->costs.nodes_per_qfdb, out, why);
+    const pw_node_run *run = &config->run;
+    const pw_network_texts texts = {run->topology, run->placement, run->failed, run->lossy};
+    const uint32_t together = (uint32_t)run->ranks_per_node;
+    const int code = pw_topology_make(&texts, (num_ranks + together - 1) / together,
+                                      (uint32_t)config->costs.nodes_per_qfdb, out, why);
     if (code < 0) return pw_sentence_refuse(reason, code, "%s", why);
     pw_topology_set_together(*out, together);
     return PW_OK;
@@ -244,8 +245,9 @@ static int make_topology(const pw_node_config *config, const pw_node_opening *op
                                   "run.ranks_per_node = %lld: only ranks of one process can "
                                   "share a node; record the run with 1 and replay it with that",
                                   (long long)run->ranks_per_node);
-    if (opening->topology || (!strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed")))
-        return PW_OK;
+    const bool is_usual = !strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed") &&
+                          !run->failed[0] && !run->lossy[0];
+    if (opening->topology || is_usual) return PW_OK;
     return pw_node_config_topology(config, num_nodes, out, reason);
 }
 

@@ -400,6 +400,7 @@ class Replay(Closing):
             placement=network.placement,
             nodes_per_board=costs.nodes_per_qfdb,
             together=self.settings.config.run.ranks_per_node,
+            failed=network.failed,
         ) as topology:
             demands = (
                 each

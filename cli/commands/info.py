@@ -21,7 +21,7 @@ from pagewire.cli.launch import fabric, mpi_choice
 from pagewire.native import ffi, lib
 from pagewire.native.extension import Registry
 from pagewire.native.settings import ConfigError, Declaration, allowed
-from pagewire.network.topology import Topology, sides_of
+from pagewire.network.topology import Topology, name_of, sides_of
 from pagewire.run.settings import config, platform
 from pagewire.smmu import registers
 from pagewire.smmu.mini.nic_memory import PARTS, nic_memory
@@ -30,6 +30,7 @@ from pagewire.unimem import registers as unimem
 _PICTURED_MAX, _PICTURED_WIDTH = 1024, 16
 _PICTURED_SIDE_MAX = 22  # that 80 columns have room for
 _BISECTED_MAX = 40_000
+_NAMED_MAX = 8
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
 _CHECKS_PERMISSION = 1
@@ -96,13 +97,18 @@ def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
         placement=own.placement,
         nodes_per_board=costs.nodes_per_qfdb,
         together=current.run.ranks_per_node,
+        failed=own.failed,
     ) as made:
         far = made.distances()
         pairs = sum(far.counts.values())
         shares = ", ".join(f"{hops}: {count / pairs:.1%}" for hops, count in far.counts.items())
+        gone = [
+            name_of(own.topology, costs.nodes_per_qfdb, link) for link in made.links(failed=True)
+        ]
         rows = [
             ("ranks, places, routers", f"{num_ranks:,}, {made.num_places:,}, {made.num_routers:,}"),
             ("links, each way of a cable", f"{sum(1 for _ in made.links()):,}"),
+            ("failed links", f"{len(gone):,}: {_beginning(gone)}" if gone else "none"),
             ("hops between two ranks", f"{far.mean:.2f} on average, {far.longest} at most"),
             ("pairs by hops", shares),
             ("links between the two halves", _bisection(made)),
@@ -124,6 +130,11 @@ def _width(made: Topology) -> int:
     if side > _PICTURED_SIDE_MAX:
         return _PICTURED_WIDTH
     return side * max(_PICTURED_WIDTH // side, 1)
+
+
+def _beginning(names: Sequence[str]) -> str:
+    more = "; ..." if len(names) > _NAMED_MAX else ""
+    return "; ".join(names[:_NAMED_MAX]) + more
 
 
 def _bisection(made: Topology) -> str:

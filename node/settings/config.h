@@ -48,6 +48,8 @@ typedef struct {
     char topology[PW_CONFIG_PATH_BYTES];       /* see network/topology.h */
     char placement[PW_CONFIG_PATH_BYTES];
     int64_t ranks_per_node;            /* of one place, and by the same engines */
+    char failed[PW_CONFIG_PATH_BYTES]; /* links, see pw_topology_fail */
+    char lossy[PW_CONFIG_PATH_BYTES];
     int64_t huge_pages;                /* PW_HUGE_PAGES_* */
     int64_t watchdog_ns;               /* -1: none */
     int64_t strict, quiet;             /* 0 or 1 */

@@ -502,6 +502,14 @@ static const pw_setting_row rows[] = {
      "where ranks stand: packed: in order; round-robin: one on each board or switch in turn; "
      "random:SEED; or the path of a file with a place for each rank",
      KIND(TEXT), NO_FIELD, KEPT(placement)},
+    {"network.failed", "",
+     "links that have failed, both directions, so that ways go round them: '2 to 3, cable 1; 17 to "
+     "18; router 5', names as the replay's table of links has them, or the path of a file of them",
+     KIND(TEXT), NO_FIELD, KEPT(failed)},
+    {"network.lossy", "",
+     "links that lose packets of blocks, as many as impairments.link_loss says; names as for "
+     "network.failed",
+     KIND(TEXT), NO_FIELD, KEPT(lossy)},
     {"network.model", "private",
      "private: each pair of nodes has a link of its own, as fast as the slowest on the way; links: "
      "all nodes share the links of the topology, a block at a time, where one process holds them "
@@ -555,6 +563,8 @@ static const pw_setting_row rows[] = {
     {"impairments.tasklet_late_by", "100us", "how late a late tasklet starts", LATE(LATE_TASKLET)},
     {"impairments.fifo_full", "0:1:0",
      "packets that fault at the destination and find the NI FIFO full" OR_SITE, SITE(FIFO_FULL)},
+    {"impairments.link_loss", "0:1:0",
+     "packets of blocks that get lost on a link of network.lossy" OR_SITE, SITE(LINK_LOSS)},
 };
 
 #define NUM_ROWS (sizeof rows / sizeof *rows)

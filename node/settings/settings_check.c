@@ -92,7 +92,12 @@ static const char *site_text(const pw_impairment_site *site, char text[SITE_BYTE
 static int check_impairments(const pw_node_config *config, pw_sentence *reason)
 {
     const pw_settings *s = &config->settings;
+    const pw_impairment_site *of_links = &config->impairments[PW_IMPAIRMENT_LINK_LOSS];
     char text[SITE_BYTES];
+    if (of_links->num && !config->run.lossy[0])
+        REFUSE("impairments.link_loss = '%s' with network.lossy = '': no link loses packets; name "
+               "some in network.lossy",
+               site_text(of_links, text));
     for (uint32_t i = 0; i < PW_IMPAIRMENT_SITES; i++) {
         const pw_impairment_site *site = &config->impairments[i];
         const char *name = pw_impairment_names[i], *because = pw_impairment_hopeless(i, site);
@@ -107,7 +112,8 @@ static int check_impairments(const pw_node_config *config, pw_sentence *reason)
             i == PW_IMPAIRMENT_PACKET_CORRUPTION &&
             (s->translation == PW_TRANSLATION_MINI || s->translation == PW_TRANSLATION_STATIC);
         const bool needs_timeout = is_of_err || is_silent || i == PW_IMPAIRMENT_PACKET_LOSS ||
-                                   i == PW_IMPAIRMENT_LOST_ACK || i == PW_IMPAIRMENT_LOST_NACK;
+                                   i == PW_IMPAIRMENT_LINK_LOSS || i == PW_IMPAIRMENT_LOST_ACK ||
+                                   i == PW_IMPAIRMENT_LOST_NACK;
         const bool is_late = i == PW_IMPAIRMENT_DELAY || i == PW_IMPAIRMENT_DUPLICATION;
         if (!site->num) continue;
         if (is_late && s->network_model == PW_NETWORK_PACKETS)

@@ -27,6 +27,7 @@ def of_run(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, A
         len(per_rank),
         placement=network.placement,
         nodes_per_board=costs.nodes_per_qfdb,
+        failed=network.failed,
     ) as topology:
         multipath = config.firmware.multipath
         return use.asked(topology, demands, costs.as_dict(), multipath, run_ns)

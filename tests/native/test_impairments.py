@@ -8,7 +8,7 @@ from pagewire.native.impairments import DENOM_MAX, SITES, ImpairmentsConfig, Sit
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings.config import load
 
-ALWAYS_FATAL = ("packet_loss", "packet_corruption", "lost_ack")
+ALWAYS_FATAL = ("packet_loss", "packet_corruption", "lost_ack", "link_loss")
 
 
 @given(
@@ -58,12 +58,15 @@ def test_bad_site_names_setting_value_and_limit(text, reason):
 
 @pytest.mark.parametrize("name", SITES)
 def test_everything_fails_only_where_blocks_still_come_through(name):
+    lossy = "network.lossy=0 to 1"  # what link_loss needs
     if name not in ALWAYS_FATAL:
-        assert load([f"impairments.{name}=1:1:0"], environ={}).impairments.sites()[name].is_on
+        words = [lossy, f"impairments.{name}=1:1:0"]
+        assert load(words, environ={}).impairments.sites()[name].is_on
         return
     with pytest.raises(ConfigError, match=f"impairments.{name} = '1:1:0': no block would ever"):
-        load([f"impairments.{name}=1:1:0"], environ={})
-    assert load([f"impairments.{name}=1:1:0:5"], environ={}).impairments.sites()[name].limit == 5
+        load([lossy, f"impairments.{name}=1:1:0"], environ={})
+    words = [lossy, f"impairments.{name}=1:1:0:5"]
+    assert load(words, environ={}).impairments.sites()[name].limit == 5
 
 
 @pytest.mark.parametrize("name", ["packet_loss", "lost_ack", "lost_nack", "lost_err", "fifo_full"])

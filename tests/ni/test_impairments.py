@@ -427,7 +427,8 @@ def test_two_runs_with_every_site_on_give_the_same_log() -> None:
         assert destination.read() == source.read() and len(events) == 2
         logs.append((pair.log(), events, [pair.injected(node) for node in (0, 1)]))
     assert logs[0] == logs[1]
-    assert all(sum(counts[site]["injected"] for counts in logs[0][2]) for site in SITES)
+    happened = {site for site in SITES if sum(each[site]["injected"] for each in logs[0][2])}
+    assert happened == set(SITES) - {"link_loss"}  # no link loses: test_lossy_links.py
 
 
 def test_a_copy_of_an_ended_read_is_dropped_when_a_waiting_read_got_its_channel() -> None:

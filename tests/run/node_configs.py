@@ -44,6 +44,8 @@ def assert_same(
         ("err_by", config.driver),
         ("topology", config.network),
         ("placement", config.network),
+        ("failed", config.network),
+        ("lossy", config.network),
     ):
         assert os.fsdecode(ffi.string(found.pop(name))) == getattr(own, name)
     for name, value in found.items():

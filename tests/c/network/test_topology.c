@@ -159,8 +159,146 @@ static void test_nodes_that_stand_together_are_no_link_apart(void)
     pw_topology_destroy(topology);
 }
 
+/* ---- failed links */
+
+static pw_topology *without(const char *text, uint32_t num_nodes, const char *names)
+{
+    char reason[PW_TOPOLOGY_REASON_BYTES];
+    pw_topology *topology = made(text, num_nodes);
+    const int code = pw_topology_fail(topology, names, reason);
+    if (code < 0) fprintf(stderr, "%s without %s: %s\n", text, names, reason);
+    assert(code == PW_OK);
+    return topology;
+}
+
+/* Every way is one, and passes no failed link. The longest. */
+static uint32_t check_ways_round(const char *text, uint32_t num_nodes, const char *names)
+{
+    pw_topology *topology = without(text, num_nodes, names);
+    uint32_t links[PW_ROUTE_MAX], longest = 0;
+    for (uint32_t from = 0; from < num_nodes; from++)
+        for (uint32_t to = 0; to < num_nodes; to++) {
+            const uint32_t num_links =
+                pw_topology_route(topology, from, to, from % 3, from * 7 + to, links);
+            pw_topology_link before = {0}, link = {0};
+            assert((num_links == 0) == (from == to));
+            for (uint32_t i = 0; i < num_links; i++, before = link) {
+                assert(!pw_topology_is_failed(topology, links[i]));
+                pw_topology_link_at(topology, links[i], &link);
+                assert(i == 0 || link.source == before.target);
+            }
+            if (num_links > longest) longest = num_links;
+        }
+    pw_topology_destroy(topology);
+    return longest;
+}
+
+static void test_ways_go_round_failed_links(void)
+{
+    assert(check_ways_round("torus:8", 8, "0 to 1") == 7);
+    /* 3 in place of 1, and no way is longer by more than 2 */
+    assert(check_ways_round("torus:4x4", 16, "0 to 1; 5 to 9") <= 6);
+    assert(check_ways_round("torus:6x6x6", 216, "0 to 1, 7 to 8, 43 to 49; 100 to 136") <= 11);
+    assert(check_ways_round("mesh:3x3", 9, "0 to 1") == 6 - 2); /* 0 to 1: by 3 and 4 */
+    assert(check_ways_round("qfdb", 16, "F1 to F2 of QFDB 0") == 4);
+    /* the second cable of an edge is as near */
+    assert(check_ways_round("qfdb", 16, "F0 of QFDB 0 to 1") == 4);
+    assert(check_ways_round("qfdb", 16, "F0 of QFDB 0 to 1; F0 of QFDB 0 to 1, cable 1") == 5);
+    /* the leaf switches are 16 to 19, and each has a way up by 20 and by 21 */
+    assert(check_ways_round("fat-tree:2;4,4;1,2;1,1", 16, "16 to 20") == 4);
+    assert(check_ways_round("fat-tree:2;4,4;1,2;1,1", 16,
+                            "switch 0 of level 1 to switch 1 of level 2") == 4);
+    assert(check_ways_round("fat-tree:2;4,4;1,2;1,1", 16, "router 21") == 4);
+    /* no parent is left that both have: over one of another pair of leaves */
+    assert(check_ways_round("fat-tree:3;2,2,4;1,2,2;1,1,2", 16, "16 to 24; 17 to 25") == 10);
+    assert(check_ways_round("dragonfly:4,2;2,1;4,1;2", 64, "0 to 12") == 7);
+    assert(check_ways_round("dragonfly:9,1;1,1;4,1;2", 72, "0 to 7; 1 to 10") <= 9);
+    check_ways_round("dragonfly:9,1;1,1;4,1;2;valiant", 72, "0 to 7; 1 to 10");
+    assert(check_ways_round("full", 9, "3 to 5") == 2);
+}
+
+/* A router that stands alone may fail; what is only joined through it goes with it. */
+static void test_ways_go_round_failed_routers(void)
+{
+    assert(check_ways_round("torus:4x4x4", 20, "router 21; router 42") <= 8);
+    assert(check_ways_round("torus:4x4x4", 20,
+                            "router 41; router 38; router 26; router 22; "
+                            "router 58; router 40, router 43") <= 10);
+}
+
+static uint32_t num_links_of(pw_topology *topology, uint32_t from, uint32_t to)
+{
+    uint32_t links[PW_ROUTE_MAX];
+    return pw_topology_route(topology, from, to, 0, 0, links);
+}
+
+static void test_a_ring_without_a_link_goes_the_other_way_round(void)
+{
+    pw_topology *ring = without("torus:8", 8, "0 to 1");
+    assert(num_links_of(ring, 0, 1) == 7 && num_links_of(ring, 1, 0) == 7);
+    assert(num_links_of(ring, 0, 2) == 6 && num_links_of(ring, 0, 3) == 5);
+    assert(num_links_of(ring, 0, 4) == 4 && num_links_of(ring, 1, 4) == 3);
+    assert(pw_topology_hops(ring, 0, 1) == 7);
+    pw_topology_destroy(ring);
+}
+
+/* The table of ways round grows with the failures alone. */
+static void test_a_large_torus_without_some_links_is_made(void)
+{
+    pw_topology *torus = without("torus:64x32x32", 65000, "0 to 1; 70 to 71; router 65535");
+    assert(num_links_of(torus, 0, 1) == 3);
+    pw_topology_destroy(torus);
+}
+
+static void test_failures_that_leave_no_way_or_name_nothing_are_refused(void)
+{
+    static const struct {
+        const char *text, *names, *why;
+    } cases[] = {
+        {"torus:8", "0 to 1; 4 to 5",
+         "no way is left from node 0 to node 1: failed are '0 to 1; 4"},
+        {"torus:4x4", "router 5", "from node 0 to node 5: failed are 'router 5'"},
+        {"fat-tree:1;8;1;1", "3 to 8", "from node 0 to node 3"},
+        {"torus:8", "0 to 2", "link 0 to 2, cable 0 (routers by number): there is none"},
+        {"torus:8", "0 to 1, cable 1", "there is none"},
+        {"torus:8", "router 8", "it has no links; there are 8 routers"},
+        {"torus:8", "0 to 1 or so", "allowed are names as in '2 to 3"},
+        {"torus:8", "/none", "nor a file: No such file"},
+        {"qfdb", "F1 to F4 of QFDB 0", "allowed are names"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char reason[PW_TOPOLOGY_REASON_BYTES];
+        pw_topology *topology = made(cases[i].text, 8);
+        const int code = pw_topology_fail(topology, cases[i].names, reason);
+        if (code == PW_OK || !strstr(reason, cases[i].why)) fprintf(stderr, "%s\n", reason);
+        assert(code < 0 && strstr(reason, cases[i].why));
+        pw_topology_destroy(topology);
+    }
+}
+
+static void test_lossy_links_of_a_router_lead_to_it(void)
+{
+    char reason[PW_TOPOLOGY_REASON_BYTES];
+    pw_topology *ring = made("torus:8", 8);
+    pw_topology_link link;
+    assert(!pw_topology_has_lossy(ring));
+    assert(pw_topology_mark_lossy(ring, "router 3; 6 to 7", reason) == PW_OK);
+    for (uint32_t i = 0; i < pw_topology_num_links(ring); i++) {
+        pw_topology_link_at(ring, i, &link);
+        const bool is_cable = link.source + link.target == 13;
+        assert(pw_topology_is_lossy(ring, i) == (link.target == 3 || is_cable));
+    }
+    pw_topology_destroy(ring);
+}
+
 int main(void)
 {
+    test_ways_go_round_failed_links();
+    test_ways_go_round_failed_routers();
+    test_a_ring_without_a_link_goes_the_other_way_round();
+    test_a_large_torus_without_some_links_is_made();
+    test_failures_that_leave_no_way_or_name_nothing_are_refused();
+    test_lossy_links_of_a_router_lead_to_it();
     test_ways_are_as_long_as_theory_says();
     test_shifts_on_a_full_fat_tree_have_no_conflict();
     test_what_is_refused_says_what_is_allowed();
