@@ -16,6 +16,7 @@ typedef struct {
 
 struct pw_joined {
     uint32_t num_nodes;
+    bool is_over;    /* nothing is left to do */
     bool is_in_turn; /* an NI has told something, and may have more to do before the next turn */
     pw_order_turn turn;
     pw_order *order;
@@ -170,16 +171,21 @@ static int go_on(pw_joined *joined, pw_host_event *events, int max_events)
     return code < 0 ? code : count;
 }
 
-int pw_joined_run(pw_joined *joined, pw_host_event *events, int max_events, uint32_t *node)
+int pw_joined_run(pw_joined *joined, uint64_t max_turns, pw_host_event *events, int max_events,
+                  uint32_t *node)
 {
-    for (;;) {
+    for (uint64_t i = 0; i < max_turns; i++) {
         int code = begin_turn(joined);
         *node = joined->turn.node;
+        joined->is_over = code == 0;
         if (code <= 0) return code;
         if ((code = go_on(joined, events, max_events)) != 0) return code;
         joined->is_in_turn = false;
         pw_order_look(joined->order, *node);
     }
+    return 0;
 }
+
+bool pw_joined_is_over(const pw_joined *joined) { return joined->is_over; }
 
 uint64_t pw_joined_num_turns(const pw_joined *joined) { return pw_order_num_turns(joined->order); }

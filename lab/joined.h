@@ -20,10 +20,13 @@ int pw_joined_add(pw_joined *joined, uint32_t node, pw_ni *ni);
 void pw_joined_enter(pw_joined *joined);
 /* Something was posted to the NI, or it was told something. */
 int pw_joined_note(pw_joined *joined, uint32_t node);
-/* Go on until a node's NI tells something: how many events there are, and whose. 0: nothing is left
- * to do. PW_ERR_*: *node has failed. With few events at once the host can post at the time of each.
- * PW_ERR_HOST: it has not answered a decision that it was asked for. */
-int pw_joined_run(pw_joined *joined, pw_host_event *events, int max_events, uint32_t *node);
+/* Go on until a node's NI tells something, but no longer than max_turns: how many events there are,
+ * and whose. PW_ERR_*: *node has failed. With few events at once the host can post at the time of
+ * each. PW_ERR_HOST: it has not answered a decision that it was asked for. */
+int pw_joined_run(pw_joined *joined, uint64_t max_turns, pw_host_event *events, int max_events,
+                  uint32_t *node);
+/* Nothing was left to do when it ran last. */
+bool pw_joined_is_over(const pw_joined *joined);
 /* Some nodes that have had a turn, or were noted, since they were told here last: how many there
  * are in `nodes`; 0: no more. */
 uint32_t pw_joined_take_moved(pw_joined *joined, uint32_t *nodes, uint32_t capacity);

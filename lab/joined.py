@@ -14,6 +14,8 @@ from pagewire.native.settings import ConfigError
 
 _EVENTS_AT_ONCE = 16
 _MOVED_AT_ONCE = 64
+_TURNS_AT_ONCE = 50_000
+"""Between looks after signals."""
 
 
 class Engines:
@@ -86,17 +88,17 @@ class Joined(Engines, abc.ABC):
         while self._go_on(1 if one_by_one else _EVENTS_AT_ONCE):
             pass
 
-    def _go_on(self, max_events: int) -> int:
-        """Until there are events, which are handled; how many there were."""
+    def _go_on(self, max_events: int) -> bool:
+        """Until there are events, which are handled, but for so many turns. False: that was all."""
         self._tell_noted()
-        count = int(lib.pw_joined_run(self._c, self._out, max_events, self._node))
+        count = int(lib.pw_joined_run(self._c, _TURNS_AT_ONCE, self._out, max_events, self._node))
         engine = self.engines[self._node[0]]
         if count < 0:
             engine.raise_failure()
         check(count, f"node {engine.node}")
         for i in range(count):
             engine.take(self._out[i], self.handle)
-        return count
+        return not lib.pw_joined_is_over(self._c)
 
     def _tell_noted(self) -> None:
         for node in sorted(self._noted):

@@ -89,6 +89,12 @@ def test_a_write_takes_as_many_turns_among_two_nodes_as_among_many(model):
     assert len(set(turns)) == 1 and turns[0] > 0
 
 
+def test_looking_after_signals_changes_nothing(monkeypatch):
+    before = in_lab(INCAST, SWITCH, "links")
+    monkeypatch.setattr("pagewire.lab.joined._TURNS_AT_ONCE", 1)
+    assert in_lab(INCAST, SWITCH, "links") == before
+
+
 def test_a_hundred_nodes_write_at_once_and_each_time_alike():
     """Round a ring, seven links far: as many share each link, with 32 bytes of header a packet,
     line code 0.97 and 10 Gb/s."""
