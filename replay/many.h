@@ -1,8 +1,7 @@
-/* Many nodes in one process, each with the program of its rank, in one order of virtual time. A
- * heap holds what is to come by (time, node): a program that runs at its clock, what an NI will do
- * of itself, a burst at its arrival. Bursts are handed over by pointer. A replay that verifies
- * follows the recorded turns instead. What comes out
- * depends on the programs and the settings alone. A step costs O(log nodes). One thread. */
+/* Many nodes in one process, each with the program of its rank, in one order of virtual time
+ * (node/order.h): a program that runs has its turn at its clock. A replay that verifies follows the
+ * recorded turns instead. What comes out depends on the programs and the settings alone. A step
+ * costs O(log nodes). One thread. */
 #ifndef PW_REPLAY_MANY_H
 #define PW_REPLAY_MANY_H
 #include "node/settings/config.h"
