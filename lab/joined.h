@@ -7,8 +7,7 @@
 /* cdef begin */
 typedef struct pw_joined pw_joined;
 
-/* Costs and settings are those of every NI. A code
- * with the reason, *out is then NULL. */
+/* Costs and settings are those of every NI. A code with the reason, *out is then NULL. */
 int pw_joined_create(uint32_t num_nodes, const pw_costs *costs, const pw_settings *settings,
                      const pw_network_texts *network, pw_joined **out,
                      char reason[PW_TOPOLOGY_REASON_BYTES]);

@@ -52,8 +52,8 @@ class Joined(Engines, abc.ABC):
         failed: str = "",
         lossy: str = "",
     ) -> None:
-        """topology, placement, failed, lossy: as the settings network.* have them; whether links are shared is in
-        the engines' own. Raises ConfigError when they cannot be had."""
+        """topology, placement, failed, lossy: as the settings network.* have them; whether links
+        are shared is in the engines' own. Raises ConfigError when they cannot be had."""
         super().__init__(engines)
         made, reason = ffi.new("pw_joined **"), ffi.new("char[]", lib.PW_TOPOLOGY_REASON_BYTES)
         first = self.engines[0]
