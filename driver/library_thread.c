@@ -212,55 +212,67 @@ static pw_time awake_ns(const pw_library_thread *thread, const pw_wakeup *wakeup
                 wakeup_ns(thread, wakeup->sender));
 }
 
-/* What the tasklet sends between two page-ins is work of its run. */
-static void update_sent_in_run(const pw_library_thread *thread, pw_wakeup *wakeup)
+/* The messages that wait at at_ns when the sender comes to the first of those not handled, or the
+ * next one; the first behind them. Without touches it makes no difference who waits together. */
+static uint32_t batch_end(const pw_library_thread *thread, const pw_wakeup *wakeup, pw_time *at_ns)
 {
-    for (uint32_t i = 0; i < wakeup->num_messages; i++) {
-        pw_library_message *message = &wakeup->messages[i];
-        wakeup->asleep_ns = message->err_ns = pw_cpu_time(thread->cpu, message->sent);
+    uint32_t end = wakeup->num_handled;
+    const pw_time sent_ns = pw_cpu_time(thread->cpu, wakeup->messages[end++].sent);
+    const bool sleeps = sent_ns > *at_ns;
+    *at_ns = pw_later(*at_ns, sent_ns);
+    while (wakeup->has_touches && !sleeps && end < wakeup->num_messages &&
+           pw_cpu_time(thread->cpu, wakeup->messages[end].sent) <= *at_ns)
+        end++;
+    return end;
+}
+
+/* The times of those that are handled before a change stay as they are. */
+static void note_changes(pw_library_thread *thread)
+{
+    const pw_time since_ns = pw_cpu_take_changed(thread->cpu);
+    if (since_ns == PW_NEVER) return;
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
+        uint32_t num = wakeup->num_handled;
+        while (num && wakeup->messages[num - 1].handled_ns >= since_ns) num--;
+        wakeup->num_handled = wakeup->has_touches && num < wakeup->num_handled ? 0 : num;
     }
 }
 
-static void update_wakeup(const pw_library_thread *thread, pw_wakeup *wakeup)
+/* Find the times of the first num messages, and of all that are handled until then. When the sender
+ * is done with what is handled. */
+static pw_time refresh(pw_library_thread *thread, pw_wakeup *wakeup, uint32_t num, pw_time until_ns)
 {
-    if (wakeup->sender == PW_SENDER_IN_RUN) {
-        update_sent_in_run(thread, wakeup);
-        return;
+    const bool is_in_run = wakeup->sender == PW_SENDER_IN_RUN; /* whose work it is then */
+    note_changes(thread);
+    pw_time at_ns = is_in_run ? INT64_MIN : awake_ns(thread, wakeup);
+    if (wakeup->num_handled) at_ns = wakeup->messages[wakeup->num_handled - 1].handled_ns;
+    while (wakeup->num_handled < wakeup->num_messages &&
+           (wakeup->num_handled < num || at_ns <= until_ns)) {
+        const uint32_t first = wakeup->num_handled;
+        const uint32_t end = batch_end(thread, wakeup, &at_ns);
+        if (is_in_run) wakeup->messages[first].err_ns = at_ns;
+        else at_ns = handle_batch(thread, wakeup, first, end, at_ns);
+        for (uint32_t i = first; i < end; i++) wakeup->messages[i].handled_ns = at_ns;
+        wakeup->num_handled = end;
     }
-    pw_time at_ns = awake_ns(thread, wakeup);
-    for (uint32_t i = 0, end = 0; i < wakeup->num_messages; i = end) {
-        while (end < wakeup->num_messages &&
-               pw_cpu_time(thread->cpu, wakeup->messages[end].sent) <= at_ns)
-            end++;
-        if (end == i) at_ns = pw_cpu_time(thread->cpu, wakeup->messages[end++].sent);
-        at_ns = handle_batch(thread, wakeup, i, end, at_ns);
-    }
-    wakeup->asleep_ns = at_ns;
+    return at_ns;
 }
 
 /* When the thread, alone on its core or behind the tasklet, has done all that it has to. */
-static pw_time sleeps_ns(const pw_library_thread *thread, pw_wakeup *wakeup)
+static pw_time sleeps_ns(pw_library_thread *thread, pw_wakeup *wakeup)
 {
     const enum pw_err_sender sender = wakeup->sender;
     if (sender == PW_SENDER_IN_RUN)
         return pw_cpu_time(thread->cpu, wakeup->messages[wakeup->num_messages - 1].sent);
     if (!has_own_core(thread, sender))
         return work(thread, sender, wakes_ns(thread, wakeup), wakeup->work_ns);
-    update_wakeup(thread, wakeup);
-    return wakeup->asleep_ns;
-}
-
-static void refresh(const pw_library_thread *thread, pw_wakeup *wakeup)
-{
-    if (wakeup->version == thread->version) return;
-    wakeup->version = thread->version;
-    update_wakeup(thread, wakeup);
+    return refresh(thread, wakeup, wakeup->num_messages, PW_NEVER);
 }
 
 /* When the thread touches the pages, as things are now; not is_known: later than anybody asks. */
 static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup, bool is_known)
 {
-    if (is_known) refresh(thread, wakeup);
+    if (is_known) refresh(thread, wakeup, wakeup->num_messages, PW_NEVER);
     wakeup->is_noted = wakeup->was_noted = is_known;
     wakeup->noted_version = thread->version;
     for (uint32_t i = 0; i < wakeup->num_messages; i++) {
@@ -308,6 +320,7 @@ static pw_wakeup *new_wakeup(pw_library_thread *thread, enum pw_err_sender sende
                           .newest_span = span,
                           .since_ns = since_ns,
                           .work_ns = wakeup_ns(thread, sender),
+                          .first_unsent = PW_NO_MESSAGE,
                           .messages = messages,
                           .capacity = wakeup->capacity};
     if (thread->last) thread->last->next = wakeup;
@@ -317,8 +330,7 @@ static pw_wakeup *new_wakeup(pw_library_thread *thread, enum pw_err_sender sende
 }
 
 /* Does a message of the run belong to the wake-up, its sender's last? */
-static bool joins(const pw_library_thread *thread, pw_wakeup *last, pw_cpu_instant sent,
-                  pw_time since_ns)
+static bool joins(pw_library_thread *thread, pw_wakeup *last, pw_cpu_instant sent, pw_time since_ns)
 {
     const bool own_core = has_own_core(thread, last->sender);
     if (!own_core && last->last_span == sent.span) return true;
@@ -340,6 +352,7 @@ static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_se
     wakeup->last_span = sent.span;
     if (sent.span < wakeup->oldest_span) wakeup->oldest_span = sent.span;
     if (sent.span > wakeup->newest_span) wakeup->newest_span = sent.span;
+    if (wakeup->has_touches) wakeup->num_handled = 0; /* it may wait together with others */
     pw_library_message *message = &wakeup->messages[wakeup->num_messages++];
     *message = (pw_library_message){.sent = sent, .page = page, .err_ns = PW_NEVER};
     pw_library_thread_update(thread);
@@ -349,11 +362,16 @@ static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_se
 /* The sender's last message orders the block's ERR. */
 static void order_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_faulting_block *block)
 {
-    pw_library_message *message = &wakeup->messages[wakeup->num_messages - 1];
+    const uint32_t idx = wakeup->num_messages - 1;
+    pw_library_message *message = &wakeup->messages[idx];
+    if (wakeup->first_unsent == PW_NO_MESSAGE) wakeup->first_unsent = idx;
+    else wakeup->messages[wakeup->last_unsent].next_unsent = idx;
+    wakeup->last_unsent = idx;
     block->err_ordered = block->err_pending = true;
     block->err_wakeup = wakeup;
-    block->err_message = wakeup->num_messages - 1;
+    block->err_message = idx;
     message->block = block;
+    message->next_unsent = PW_NO_MESSAGE;
     message->err_ns = 0;
     message->err_ordinal = ++wakeup->num_errs_ordered;
     wakeup->num_errs++;
@@ -429,7 +447,11 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
         pw_presence_add(thread->presence, fields.page, (pw_cpu_instant){.ns = PW_NEVER},
                         message->is_permission) < 0)
         return PW_ERR_NOMEM;
-    wakeup->work_ns += message->touch_ns;
+    if (message->touch_ns) {
+        wakeup->work_ns += message->touch_ns;
+        wakeup->has_touches = true;
+        wakeup->num_handled = 0;
+    }
     wakeup->is_noted = false;
     if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered)
         order_err(thread, wakeup, block);
@@ -462,14 +484,14 @@ static bool is_one_batch(const pw_library_thread *thread, const pw_wakeup *wakeu
 
 /* Without the time of each message while the tasklet keeps the thread from its core: as many may
  * wait as there are blocks sent again. */
-static pw_time err_ns_of(const pw_library_thread *thread, pw_wakeup *wakeup,
+static pw_time err_ns_of(pw_library_thread *thread, pw_wakeup *wakeup,
                          const pw_library_message *message)
 {
     const enum pw_err_sender sender = wakeup->sender;
     if (sender == PW_SENDER_IN_RUN) return pw_cpu_time(thread->cpu, message->sent);
     const pw_time begins_ns = awake_ns(thread, wakeup);
     if (has_own_core(thread, sender) || !is_one_batch(thread, wakeup, begins_ns)) {
-        refresh(thread, wakeup);
+        refresh(thread, wakeup, (uint32_t)(message - wakeup->messages) + 1, INT64_MIN);
         return message->err_ns;
     }
     const uint32_t num_later = wakeup->num_errs_ordered - message->err_ordinal;
@@ -534,18 +556,53 @@ static pw_time earliest_err_ns(const pw_library_thread *thread, const pw_wakeup 
     return work(thread, sender, wakes_ns(thread, wakeup), work_ns);
 }
 
+/* No bound holds the ERR back any more. */
+static bool is_released(const pw_wakeup *wakeup, uint32_t idx)
+{
+    return !wakeup->messages[idx].block->fault.bound_ns;
+}
+
+/* The next ERR of the wake-up that is final; PW_NO_MESSAGE: none. *before: the one before it that
+ * is not sent. What is handled later than any bound is final when it is released. */
+static uint32_t find_final(pw_library_thread *thread, pw_wakeup *wakeup, bool some_are_released,
+                           uint32_t *before)
+{
+    uint32_t idx = wakeup->first_unsent;
+    refresh(thread, wakeup, 0, thread->latest_bound_ns);
+    for (*before = PW_NO_MESSAGE; idx < wakeup->num_handled;
+         idx = wakeup->messages[idx].next_unsent) {
+        if (is_final(&wakeup->messages[idx])) return idx;
+        *before = idx;
+    }
+    while (some_are_released && idx != PW_NO_MESSAGE && !is_released(wakeup, idx)) {
+        *before = idx;
+        idx = wakeup->messages[idx].next_unsent;
+    }
+    if (!some_are_released || idx == PW_NO_MESSAGE) return PW_NO_MESSAGE;
+    refresh(thread, wakeup, idx + 1, INT64_MIN);
+    return idx;
+}
+
+static void unlink(pw_wakeup *wakeup, uint32_t idx, uint32_t before)
+{
+    const uint32_t next = wakeup->messages[idx].next_unsent;
+    if (before == PW_NO_MESSAGE) wakeup->first_unsent = next;
+    else wakeup->messages[before].next_unsent = next;
+    if (next == PW_NO_MESSAGE) wakeup->last_unsent = before;
+}
+
 bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out)
 {
+    const bool some_are_released = known_ns == PW_NEVER;
+    if (!some_are_released) thread->latest_bound_ns = pw_later(thread->latest_bound_ns, known_ns);
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
         if (!wakeup->num_errs || earliest_err_ns(thread, wakeup) > known_ns) continue;
-        refresh(thread, wakeup);
-        while (!wakeup->messages[wakeup->first_unsent].block) wakeup->first_unsent++;
-        for (uint32_t i = wakeup->first_unsent; i < wakeup->num_messages; i++) {
-            pw_library_message *message = &wakeup->messages[i];
-            if (!message->block || !is_final(message)) continue;
-            send_err(thread, wakeup, message, out);
-            return true;
-        }
+        uint32_t before;
+        const uint32_t idx = find_final(thread, wakeup, some_are_released, &before);
+        if (idx == PW_NO_MESSAGE) continue;
+        unlink(wakeup, idx, before);
+        send_err(thread, wakeup, &wakeup->messages[idx], out);
+        return true;
     }
     return false;
 }
@@ -553,19 +610,21 @@ bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_
 void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_ns)
 {
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
-        for (uint32_t i = 0; wakeup->num_errs && i < wakeup->num_messages; i++) {
-            pw_faulting_block *block = wakeup->messages[i].block;
-            if (block && block->fault.bound_ns == bound_ns) block->fault.bound_ns = NULL;
+        for (uint32_t i = wakeup->first_unsent; i != PW_NO_MESSAGE;
+             i = wakeup->messages[i].next_unsent) {
+            pw_fault *fault = &wakeup->messages[i].block->fault;
+            if (fault->bound_ns == bound_ns) fault->bound_ns = NULL;
         }
 }
 
-bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_time *bound_ns,
+bool pw_library_thread_earliest_err(pw_library_thread *thread, const pw_time *bound_ns,
                                     pw_err_order *out)
 {
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
-        for (uint32_t i = wakeup->first_unsent; wakeup->num_errs && i < wakeup->num_messages; i++) {
+        for (uint32_t i = wakeup->first_unsent; i != PW_NO_MESSAGE;
+             i = wakeup->messages[i].next_unsent) {
             const pw_library_message *message = &wakeup->messages[i];
-            if (!message->block || message->block->fault.bound_ns != bound_ns) continue;
+            if (message->block->fault.bound_ns != bound_ns) continue;
             *out = order_of(message);
             out->at_ns = earliest_err_ns(thread, wakeup);
             if (out->at_ns > *bound_ns) return true;
@@ -595,7 +654,7 @@ static void forget_first(pw_library_thread *thread)
 
 /* The last one may still be joined: by messages of its own run while that is the last, or of faults
  * before it sleeps. */
-static bool is_over(const pw_library_thread *thread, pw_wakeup *wakeup, pw_time since_ns,
+static bool is_over(pw_library_thread *thread, pw_wakeup *wakeup, pw_time since_ns,
                     uint32_t last_span)
 {
     if (wakeup->num_errs) return false;

@@ -123,10 +123,12 @@ typedef struct {
     pw_faulting_block *block; /* of its ERR; NULL when it gets none, or has been sent */
     uint64_t page;
     pw_time touch_ns;           /* the touch takes; 0: none */
-    pw_time touched_ns, err_ns; /* as things were at the wake-up's version */
+    pw_time touched_ns, err_ns; /* of one of the wake-up's num_handled */
+    pw_time handled_ns;         /* the sender is done with it */
     uint64_t record;            /* number of the touch's record, whose time still moves */
     pw_time record_ns;
     uint32_t err_ordinal; /* of the wake-up's ERRs: 1 is the first */
+    uint32_t next_unsent; /* message whose ERR is not sent */
     bool has_record;
     bool notes_presence; /* the page is present when it is touched */
     bool is_permission;
@@ -141,6 +143,8 @@ enum pw_err_sender {
     PW_NUM_SENDERS
 };
 
+#define PW_NO_MESSAGE UINT32_MAX
+
 /* From a wake-up until the thread sleeps again; or the ERRs that the tasklet sends in a row. */
 typedef struct pw_wakeup {
     struct pw_wakeup *next;
@@ -149,14 +153,14 @@ typedef struct pw_wakeup {
     uint32_t oldest_span, newest_span; /* a fault that comes late belongs to an earlier run */
     pw_time since_ns;                  /* the fault that led to it */
     pw_time work_ns;
-    pw_time asleep_ns; /* as things were at that version */
-    uint64_t version;
     bool is_noted;  /* the presence of all that was touched, at least once */
     bool was_noted; /* of some of it: those times may have moved */
     uint64_t noted_version;
-    uint32_t first_unsent; /* messages before this one have no ERR to send */
+    uint32_t first_unsent, last_unsent; /* PW_NO_MESSAGE: all ERRs are sent */
     pw_library_message *messages;
     uint32_t num_messages, capacity;
+    uint32_t num_handled; /* the first ones, whose times are known as things are */
+    bool has_touches;
     uint32_t num_errs, num_errs_ordered; /* ERRs not sent yet, and all of them */
 } pw_wakeup;
 
@@ -183,6 +187,7 @@ typedef struct {
     pw_wakeup *first, *last, *free_wakeups;
     pw_wakeup *last_of[PW_NUM_SENDERS]; /* which may still be joined */
     uint64_t version;                   /* counts changes of the tasklet's runs */
+    pw_time latest_bound_ns;            /* of all that were told */
     bool
         touches_are_stale; /* the runs have changed since the presence of touched pages was noted */
 } pw_library_thread;
@@ -221,7 +226,7 @@ void pw_library_thread_lose_err(const pw_faulting_block *block);
 void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_ns);
 /* One ERR of the transfer that is not sent, and a time before which none of them leaves. False:
  * none. */
-bool pw_library_thread_earliest_err(const pw_library_thread *thread, const pw_time *bound_ns,
+bool pw_library_thread_earliest_err(pw_library_thread *thread, const pw_time *bound_ns,
                                     pw_err_order *out);
 /* The earliest run on which something depends that is not settled; 0: none. Forgets wake-ups that
  * are over for a fault at since_ns; last_span: of the last run. */

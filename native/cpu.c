@@ -8,7 +8,8 @@
 
 void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns)
 {
-    *cpu = (pw_cpu){.interrupt_ns = interrupt_ns, .next_id = 1, .first_id = 1};
+    *cpu =
+        (pw_cpu){.interrupt_ns = interrupt_ns, .next_id = 1, .first_id = 1, .changed_ns = PW_NEVER};
 }
 
 void pw_cpu_destroy(pw_cpu *cpu)
@@ -55,6 +56,18 @@ static pw_time time_in(const pw_cpu *cpu, const pw_cpu_span *span, pw_time work_
     return span->start_ns + work_ns + num_before(cpu, span, work_ns) * cpu->interrupt_ns;
 }
 
+static void note_changed(pw_cpu *cpu, pw_time since_ns)
+{
+    if (since_ns < cpu->changed_ns) cpu->changed_ns = since_ns;
+}
+
+pw_time pw_cpu_take_changed(pw_cpu *cpu)
+{
+    const pw_time since_ns = cpu->changed_ns;
+    cpu->changed_ns = PW_NEVER;
+    return since_ns;
+}
+
 static int preempt(pw_cpu_span *span, pw_time at_ns)
 {
     if (PW_ARRAY_MAKE_ROOM(span->interrupts, span->num_interrupts, span->capacity, 4) < 0)
@@ -64,6 +77,17 @@ static int preempt(pw_cpu_span *span, pw_time at_ns)
         span->interrupts[place] = span->interrupts[place - 1];
     span->interrupts[place] = at_ns;
     return PW_OK;
+}
+
+/* The oldest interrupt is forgotten: a thread's work that it preempted, and no span with it, is
+ * done earlier if asked for again. */
+static void forget_oldest(pw_cpu *cpu)
+{
+    const pw_time at_ns = busy_ns(cpu, 0);
+    const uint32_t span = pw_cpu_find(cpu, at_ns);
+    if (!span || at_ns < span_of(cpu, span)->start_ns) note_changed(cpu, at_ns);
+    cpu->first_busy = (cpu->first_busy + 1) % PW_CPU_INTERRUPTS_KEPT;
+    cpu->num_busy--;
 }
 
 /* Serve the interrupt in the earliest gap between those that are known. */
@@ -76,8 +100,7 @@ static pw_time serve(pw_cpu *cpu, pw_time at_ns)
         at_ns = busy_ns(cpu, place) + cost_ns;
     if (cpu->num_busy == PW_CPU_INTERRUPTS_KEPT) {
         if (!place) return at_ns; /* itself the oldest */
-        cpu->first_busy = (cpu->first_busy + 1) % PW_CPU_INTERRUPTS_KEPT;
-        cpu->num_busy--;
+        forget_oldest(cpu);
         place--;
     }
     for (uint32_t i = cpu->num_busy++; i > place; i--) set_busy(cpu, i, busy_ns(cpu, i - 1));
@@ -91,6 +114,7 @@ pw_time pw_cpu_interrupt(pw_cpu *cpu, pw_time at_ns, bool *preempts)
     if (!cpu->busy) return PW_ERR_NOMEM;
     pw_time start_ns = serve(cpu, at_ns);
     *preempts = false;
+    note_changed(cpu, start_ns);
     for (uint32_t id = cpu->first_id; id < cpu->next_id; id++) {
         pw_cpu_span *span = span_of(cpu, id);
         if (span->id != id || start_ns < span->start_ns) continue;
@@ -158,6 +182,7 @@ uint32_t pw_cpu_find(const pw_cpu *cpu, pw_time at_ns)
 
 pw_cpu_instant pw_cpu_extend(pw_cpu *cpu, uint32_t span, pw_time work_ns)
 {
+    note_changed(cpu, pw_cpu_time(cpu, pw_cpu_end(cpu, span)));
     span_of(cpu, span)->work_ns += work_ns;
     cpu->stretches_are_stale = true;
     return pw_cpu_end(cpu, span);
@@ -251,6 +276,7 @@ pw_time pw_cpu_thread(pw_cpu *cpu, pw_time at_ns, pw_time work_ns)
 void pw_cpu_close(pw_cpu *cpu, uint32_t span)
 {
     pw_cpu_span *closed = span_of(cpu, span);
+    note_changed(cpu, closed->start_ns);
     closed->id = 0;
     cpu->stretches_are_stale = true;
     if (closed->capacity > KEPT_INTERRUPTS) { /* else every slot grows to the longest run's */

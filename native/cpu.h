@@ -43,6 +43,7 @@ typedef struct {
     pw_cpu_stretch *stretches;             /* what the open spans take up, ascending; num_slots */
     uint32_t num_stretches;
     bool stretches_are_stale; /* a span has changed since */
+    pw_time changed_ns;       /* see pw_cpu_take_changed */
 } pw_cpu;
 
 void pw_cpu_init(pw_cpu *cpu, pw_time interrupt_ns);
@@ -67,4 +68,7 @@ pw_time pw_cpu_time(const pw_cpu *cpu, pw_cpu_instant instant);
 pw_time pw_cpu_thread(pw_cpu *cpu, pw_time at_ns, pw_time work_ns);
 /* No instant of the span is asked for any more. */
 void pw_cpu_close(pw_cpu *cpu, uint32_t span);
+/* What instants and a thread's work were up to this time, they still are since this was asked last;
+ * PW_NEVER: all of it. */
+pw_time pw_cpu_take_changed(pw_cpu *cpu);
 #endif

@@ -374,6 +374,57 @@ static void psi_is_scheduled_again(void)
     assert(err[1] == err[0] + 2 * 400);
 }
 
+/* Every time of the last wake-up is what it would be if none had been kept. */
+static void check_kept_times(machine *m)
+{
+    pw_library_thread *thread = &m->driver.thread;
+    pw_wakeup *wakeup = thread->last;
+    for (uint32_t i = wakeup->first_unsent; i != PW_NO_MESSAGE;
+         i = wakeup->messages[i].next_unsent) {
+        const pw_faulting_block *block = wakeup->messages[i].block;
+        const pw_time at_ns = pw_library_thread_err_ns(thread, block);
+        wakeup->num_handled = 0;
+        assert(pw_library_thread_err_ns(thread, block) == at_ns);
+    }
+    wakeup->num_handled = 0;
+}
+
+/* A fault on a page, by a block of its own, in both machines. When the last ERR of those that are
+ * final leaves. */
+static pw_time storm_goes_on(machine *m, uint32_t idx, pw_time at_ns)
+{
+    pw_err_order order = {.at_ns = 0};
+    m->fault.transaction_id = (uint16_t)idx;
+    fault_at(m, PAGE + idx % 8, at_ns);
+    serve(m);
+    m->bound_ns = at_ns - 20000;
+    while (pw_library_thread_next_err(&m->driver.thread, m->bound_ns, &order)) continue;
+    return order.at_ns;
+}
+
+/* Faults without end keep the thread from its core, and it has ever more ERRs to send. How many of
+ * a wake-up's messages were not worked out again, at most. */
+static uint32_t storm(int64_t page_in, int64_t core)
+{
+    enum { NUM_FAULTS = 400 };
+    machine m, checked;
+    begin(&m, (pw_settings){.page_in = page_in, .library_core = core});
+    begin(&checked, m.settings);
+    pw_time at_ns = 0;
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < NUM_FAULTS; i++) {
+        at_ns += i % 7 * 6000 + i % 3 * 900;
+        assert(storm_goes_on(&m, i, at_ns) == storm_goes_on(&checked, i, at_ns));
+        assert(err_ns(&m) == err_ns(&checked));
+        const pw_wakeup *wakeup = m.driver.thread.last;
+        if (wakeup->num_handled > num_kept) num_kept = wakeup->num_handled;
+        check_kept_times(&checked);
+    }
+    end(&m);
+    end(&checked);
+    return num_kept;
+}
+
 int main(void)
 {
     touch_ahead();
@@ -386,5 +437,8 @@ int main(void)
     psi_is_scheduled_again();
     kernel_sends_at_the_end();
     err_leaves_early();
+    assert(storm(PW_PAGE_IN_TOUCH_AHEAD, PW_LIBRARY_CORE_SAME) > 300);
+    storm(PW_PAGE_IN_TOUCH_AHEAD, PW_LIBRARY_CORE_OTHER);
+    storm(PW_PAGE_IN_TOUCH_A_PAGE, PW_LIBRARY_CORE_SAME);
     return 0;
 }
