@@ -8,7 +8,7 @@ import abc
 import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pagewire.replay.records import (
     End,
@@ -28,6 +28,19 @@ from pagewire.replay.walk import ONE_SIDED
 _CHUNK_BYTES = 32768
 _NUMBERS = (MATCHES, REGIONS, KEYS)
 MOST_RANKS = 1 << 20
+
+
+class Told(Protocol):
+    """A trace that tells its records and numbers: a file (replay.trace.Reader), or made here."""
+
+    @property
+    def num_ranks(self) -> int: ...
+
+    def meta(self) -> dict[str, Any]: ...
+
+    def records(self, rank: int) -> Iterator[Record]: ...
+
+    def numbers(self, rank: int, kind: int) -> Iterable[int]: ...
 
 
 class Made(abc.ABC):
@@ -80,10 +93,10 @@ class Made(abc.ABC):
 
 
 class Jobs(Made):
-    """Recorded runs side by side: each has the ranks behind those of the one before, and exchanges
+    """Runs side by side: each has the ranks behind those of the one before, and exchanges
     nothing with the others."""
 
-    def __init__(self, readers: Sequence[Reader], *, only: int | None = None) -> None:
+    def __init__(self, readers: Sequence[Told], *, only: int | None = None) -> None:
         """only: the number of the job that runs; the ranks of the others do nothing."""
         super().__init__(sum(reader.num_ranks for reader in readers))
         self._readers = readers

@@ -17,7 +17,9 @@ from typing import Any
 from pagewire.native.extension import describe, import_module, is_specification
 from pagewire.native.settings import ConfigError, suggestion
 from pagewire.replay import collectives
+from pagewire.replay.made import Made
 from pagewire.replay.program import Program, Reused
+from pagewire.replay.records import Record, decode
 from pagewire.replay.trace import OPS, Writer
 
 _WORD_BYTES = 8
@@ -267,38 +269,59 @@ def find(text: str) -> tuple[Pattern, str]:
     return found, ""
 
 
-def synthesize(
-    text: str,
-    num_ranks: int,
-    shape: Shape,
-    out: str,
-) -> int:
+class Synthetic(Made):
+    """The trace of a pattern, without a file: a rank's steps are made when they are asked for."""
+
+    def __init__(self, text: str, num_ranks: int, shape: Shape) -> None:
+        """text: names the pattern, as `find` takes it. Raises ConfigError."""
+        super().__init__(num_ranks)
+        self._text = text
+        self._pattern, argument = find(text)
+        self._shape = dataclasses.replace(shape, argument=argument)
+
+    def meta(self) -> dict[str, Any]:
+        return {"program": ["synth", self._text], "synth": dataclasses.asdict(self._shape)}
+
+    def stream(self, rank: int, kind: int) -> Iterator[bytes]:
+        return (data for data, _ in self._parts(rank)) if kind == OPS else iter(())
+
+    def records(self, rank: int) -> Iterator[Record]:
+        return (record for data in self.stream(rank, OPS) for record in decode(data))
+
+    def numbers(self, _rank: int, _kind: int) -> Iterator[int]:
+        return iter(())
+
+    def write(self, path: str) -> int:
+        total = 0
+        with Writer(path, self.num_ranks, self.meta()) as writer:
+            for rank in range(self.num_ranks):
+                for data, num_records in self._parts(rank):
+                    total += num_records
+                    writer.add(rank, OPS, data, num_records)
+                writer.end_rank(rank)
+        return total
+
+    def _parts(self, rank: int) -> Iterator[tuple[bytes, int]]:
+        """Bytes of whole records, and how many these are."""
+        made: list[tuple[bytes, int]] = []
+        buffers = Reused(self._shape.fresh, f"{self._shape.seed}:{rank}")
+        program = Program(rank, self.num_ranks, lambda data, num: made.append((data, num)), buffers)
+        for _ in _steps(self._text, self._pattern, program, self._shape):
+            yield from made
+            made.clear()
+        program.end()
+        yield from made
+
+
+def synthesize(text: str, num_ranks: int, shape: Shape, out: str) -> int:
     """Write the trace of a pattern; the number of its records."""
-    pattern, argument = find(text)
-    shape = dataclasses.replace(shape, argument=argument)
-    total = 0
-    meta: dict[str, Any] = {"program": ["synth", text], "synth": dataclasses.asdict(shape)}
-    with Writer(out, num_ranks, meta) as writer:
-
-        def put(rank: int, data: bytes, num_records: int) -> None:
-            nonlocal total
-            total += num_records
-            writer.add(rank, OPS, data, num_records)
-
-        for rank in range(num_ranks):
-            buffers = Reused(shape.fresh, f"{shape.seed}:{rank}")
-            program = Program(rank, num_ranks, functools.partial(put, rank), buffers)
-            _run(text, pattern, program, shape)
-            program.end()
-            writer.end_rank(rank)
-    return total
+    return Synthetic(text, num_ranks, shape).write(out)
 
 
-def _run(text: str, pattern: Pattern, program: Program, shape: Shape) -> None:
-    """One rank; what a user's own raises is an error of one line."""
+def _steps(text: str, pattern: Pattern, program: Program, shape: Shape) -> Iterator[None]:
+    """Of one rank; what a user's own raises is an error of one line."""
     try:
-        for _ in pattern(program, shape):
-            pass
+        yield from pattern(program, shape)
     except ConfigError:
         raise
     except Exception as error:

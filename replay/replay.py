@@ -15,6 +15,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from pagewire.native import EngineError, check, ffi, lib
@@ -193,9 +194,11 @@ class Replay(Closing):
         matching: str = "recorded",
         touch: str = "start",
         order: Iterable[int] | None = None,
+        others: Mapping[int, Settings] = MappingProxyType({}),
     ) -> None:
         """matching: receives from any source take what they took, or (free) what is there. touch:
-        one of TOUCHES. order: in which the nodes are made; nothing depends on it. Raises
+        one of TOUCHES. order: in which the nodes are made; nothing depends on it. others: of ranks
+        that have settings of their own; the network is that of the rank that is made first. Raises
         ConfigError, EngineError, and ReplayError for a trace that makes no sense."""
         if matching not in MATCHINGS:
             raise ConfigError(f"--matching '{matching}': allowed is one of {', '.join(MATCHINGS)}")
@@ -203,6 +206,7 @@ class Replay(Closing):
             raise ConfigError(f"--touch '{touch}': allowed is one of {', '.join(TOUCHES)}")
         self.num_ranks = trace.num_ranks
         self.settings = settings
+        self._others = others
         self._trace = trace
         self._begun_s = time.monotonic()
         self._streams: dict[tuple[int, int], Iterator[bytes]] = {}
@@ -233,14 +237,19 @@ class Replay(Closing):
         config = self.settings.config
         is_planned = config.impairments.planner != "none"
         common = None if is_planned else self.settings.node_config(0, self.num_ranks)
+
+        def own_of(rank: int) -> Any:
+            settings = self._others.get(rank, self.settings)
+            is_common = common is not None and rank not in self._others
+            return common if is_common else settings.node_config(rank, self.num_ranks)
+
         with contextlib.suppress(ConfigError):
             config.check_without_python()
             for rank in order:
-                own = common or self.settings.node_config(rank, self.num_ranks)
-                self._open(rank, own, flags, None)
+                self._open(rank, own_of(rank), flags, None)
             return
         for rank in order:
-            own = common or self.settings.node_config(rank, self.num_ranks)
+            own = own_of(rank)
             answers = Answers(config, self._keep_failure)
             self._answers.append(answers)
             self._open(rank, own, flags, answers)

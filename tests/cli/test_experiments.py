@@ -44,6 +44,7 @@ IN_PROCESS = (
     *(f"r5-fig5.{i}-{i + 1}" for i in range(1, 13, 2)),
     *("mini-table1.1", *(f"mini-fig4.{i}" for i in range(1, 5))),
     *(f"mini-table4.{i}" for i in range(5, 8)),
+    *(f"net-{name}" for name in ("incast", "halo", "neighbours", "slow-node")),
     *(f"unimem-{name}" for name in ("operations", "contention", "mailbox", "sockets", "memcached")),
 )
 WITH_RANKS = (

@@ -14,9 +14,9 @@ from pagewire.native import lib
 from pagewire.native.settings import ConfigError
 from pagewire.replay import collectives, patterns, program
 from pagewire.replay.check import check
-from pagewire.replay.patterns import PATTERNS, Shape, synthesize
+from pagewire.replay.patterns import PATTERNS, Shape, Synthetic, synthesize
 from pagewire.replay.records import Call, Compute, Name, Pages, Receive, Send, decode
-from pagewire.replay.trace import Reader
+from pagewire.replay.trace import MATCHES, OPS, Reader
 
 NAMES = ["halo3d", "halo3d:6", "sweep3d", "sweep3d:2", "alltoall", "allreduce", "allreduce:ring",
          "transpose", "incast", "incast:3", "random"]  # fmt: skip
@@ -46,6 +46,17 @@ def _fits(name, num_ranks):
     if name == "transpose":
         return math.isqrt(num_ranks) ** 2 == num_ranks
     return name != "incast:3" or num_ranks >= 3
+
+
+def test_pattern_without_a_file_is_that_of_its_file(tmp_path):
+    trace = Synthetic("halo3d:6", 8, Shape(steps=30, fresh=0.3))
+    trace.write(str(tmp_path / "a.pwt"))
+    with Reader(str(tmp_path / "a.pwt")) as reader:
+        assert reader.meta() == trace.meta() and reader.num_ranks == trace.num_ranks
+        for rank in range(8):
+            assert list(reader.records(rank)) == list(trace.records(rank))
+            assert b"".join(reader.stream(rank, OPS)) == b"".join(trace.stream(rank, OPS))
+            assert not list(trace.stream(rank, MATCHES)) and not list(trace.numbers(rank, MATCHES))
 
 
 @pytest.mark.parametrize(
