@@ -23,7 +23,8 @@ typedef struct {
     int64_t link_between_mbps;    /* between QFDBs */
     int64_t link_coding_permille; /* payload part of the line code */
     int64_t packet_header_bytes;
-    int64_t hop_ns;
+    int64_t hop_ns;    /* each link of a way */
+    int64_t router_ns; /* between two links of a way */
     int64_t ni_send_ns;
     int64_t ni_receive_ns;
     int64_t receive_engine_mbps; /* memory side of either engine */

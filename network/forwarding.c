@@ -110,9 +110,10 @@ static void foresee(pw_forwarding *forwarding, flight *self)
     for (uint32_t i = 0; i < self->num_stages; i++) {
         const pw_link_state *state = &forwarding->links->states[self->stages[i].link];
         const int64_t end_ns = told->head_ns + pw_link_bytes_ns(state, block->wire_bytes);
+        const int64_t step_ns = pw_link_step_ns(forwarding->links, i + 1 == self->num_stages);
         if (i == 0) first->promised_ns = end_ns;
-        told->head_ns += forwarding->links->hop_ns;
-        told->tail_ns = pw_later(told->tail_ns, end_ns) + forwarding->links->hop_ns;
+        told->head_ns += step_ns;
+        told->tail_ns = pw_later(told->tail_ns, end_ns) + step_ns;
     }
 }
 
@@ -197,6 +198,7 @@ static int64_t pass(pw_forwarding *forwarding, flight *self, uint32_t quantum, u
     stage *at = &self->stages[idx];
     pw_link_state *state = &forwarding->links->states[at->link];
     const bool is_last = quantum + 1 == self->num_quanta;
+    const int64_t step_ns = pw_link_step_ns(forwarding->links, idx + 1 == self->num_stages);
     const uint64_t num_bytes = bytes_of(&self->block, quantum);
     int64_t end_ns;
     const int64_t start_ns = append(forwarding, at->link, num_bytes, is_last, at_ns, &end_ns);
@@ -206,13 +208,13 @@ static int64_t pass(pw_forwarding *forwarding, flight *self, uint32_t quantum, u
         state->use.num_blocks++;
         at->head_ns = at_ns;
         if (idx == 0) self->passing.leaves_ns = start_ns;
-        self->passing.head_ns = start_ns + forwarding->links->hop_ns;
+        self->passing.head_ns = start_ns + step_ns;
     }
     if (is_last) {
         note_wait(forwarding, self, at, at_ns, end_ns);
-        self->passing.tail_ns = pw_later(self->passing.tail_ns, end_ns) + forwarding->links->hop_ns;
+        self->passing.tail_ns = pw_later(self->passing.tail_ns, end_ns) + step_ns;
     }
-    return start_ns + forwarding->links->hop_ns;
+    return start_ns + step_ns;
 }
 
 static void come_out(pw_forwarding *forwarding, flight *self, pw_forwarding_out *out)

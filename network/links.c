@@ -18,6 +18,7 @@ int pw_links_create(const pw_topology *topology, const pw_costs *costs, int64_t 
         links->states[i].byte_ps_1000 = pw_link_byte_ps_1000(costs, link.tier);
     }
     links->hop_ns = costs->hop_ns;
+    links->router_ns = costs->router_ns;
     links->wait_limit_ns = wait_limit_ns;
     *out = links;
     return PW_OK;
@@ -114,8 +115,9 @@ void pw_links_pass(pw_links *links, uint32_t from, uint32_t to, uint32_t variant
     for (uint32_t i = 0; i < links->num_way; i++) {
         const int64_t start_ns = book(links, links->way[i], wire_bytes, head_ns, &end_ns);
         if (i == 0) out->leaves_ns = start_ns;
-        head_ns = start_ns + links->hop_ns;
-        tail_ns = pw_later(tail_ns, end_ns) + links->hop_ns;
+        const int64_t step_ns = pw_link_step_ns(links, i + 1 == links->num_way);
+        head_ns = start_ns + step_ns;
+        tail_ns = pw_later(tail_ns, end_ns) + step_ns;
     }
     out->head_ns = head_ns;
     out->tail_ns = tail_ns;

@@ -15,7 +15,7 @@ typedef struct {
 
 struct pw_links {
     const pw_topology *topology;
-    int64_t hop_ns, wait_limit_ns;
+    int64_t hop_ns, router_ns, wait_limit_ns;
     int64_t asked_ns;                    /* when backlogs are asked for */
     uint32_t num_way, way[PW_ROUTE_MAX]; /* of the latest block */
     pw_link_state states[];
@@ -26,6 +26,12 @@ static inline int64_t pw_link_bytes_ns(const pw_link_state *state, uint64_t wire
 {
     const uint64_t busy_ps = wire_bytes * (uint64_t)state->byte_ps_1000 / 1000;
     return (int64_t)((busy_ps + 999) / 1000);
+}
+
+/* From a link to the next one of the way, or to its end. */
+static inline int64_t pw_link_step_ns(const pw_links *links, bool is_last)
+{
+    return links->hop_ns + (is_last ? 0 : links->router_ns);
 }
 
 /* It is busy for so long. */

@@ -33,7 +33,8 @@ static void path_init(pw_path *path, pw_ni *ni)
     if (path->stays) /* passes no link, whose code it would need [R5 5.1] */
         path->byte_ps_1000 = (uint64_t)(8000000000 / costs->link_mbps);
     path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
-    path->latency_ns = costs->ni_send_ns + hops * costs->hop_ns + costs->ni_receive_ns;
+    const int64_t way_ns = hops * costs->hop_ns + (hops ? hops - 1 : 0) * costs->router_ns;
+    path->latency_ns = costs->ni_send_ns + way_ns + costs->ni_receive_ns;
 }
 
 /* firmware.timeout = auto: what a full window of blocks takes to the peer, with its last

@@ -55,17 +55,20 @@ def test_two_flows_on_one_link_take_half_each():
         assert each == pytest.approx(2 * alone, rel=0.03)
 
 
-def test_placement_decides_who_is_near(tmp_path):
+@pytest.mark.parametrize("model", ["private", "links", "packets"])
+@pytest.mark.parametrize("router_ns", [0, 70])
+def test_placement_decides_who_is_near(tmp_path, model, router_ns):
     places = tmp_path / "places"
     places.write_text("0 3 1 2")
-    times = [
-        Lab(nodes=4, settings={"network.topology": "mesh:4", "network.placement": placement})
-        .write("4KiB")
-        .latency_ns
-        for placement in ("packed", str(places))
-    ]
-    hop_ns = load("exanest-qfdb").costs.hop_ns
-    assert times[1] - times[0] == 4 * hop_ns  # two links more, there and back
+    platform = load("exanest-qfdb").assigned([f"costs.router={router_ns}ns"])
+    times = []
+    for placement in ("packed", str(places)):
+        network = {"topology": "mesh:4", "model": model, "placement": placement}
+        settings = {f"network.{name}": value for name, value in network.items()}
+        with Lab(nodes=4, settings=settings, platform=platform) as lab:
+            times.append(lab.write("4KiB").latency_ns)
+    # two links and the routers before them more, there and back
+    assert times[1] - times[0] == 4 * (platform.costs.hop_ns + router_ns)
 
 
 def test_networks_that_cannot_be_are_refused():
