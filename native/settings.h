@@ -139,6 +139,7 @@ typedef struct {
     int64_t network_wait_limit_ns; /* on a link: blocks that wait longer are counted */
     int64_t network_quantum_bytes; /* of packets that move as one, without headers */
     int64_t multipath;             /* ways that blocks of a transfer take in turn */
+    int64_t rate_limit_mbps;       /* of a node's blocks, headers included; 0: none */
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */

@@ -44,6 +44,7 @@ static const limit of_settings[] = {
     SETTING(network_wait_limit_ns, 0, TIME_MAX_NS * 3600),
     SETTING(network_quantum_bytes, PW_PACKET_BYTES, PW_BLOCK_BYTES),
     SETTING(multipath, 1, 64),
+    SETTING(rate_limit_mbps, 0, 1000000),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
     SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),
     SETTING(parallel_walks, 1, PW_WALKERS_MAX),

@@ -245,6 +245,7 @@ void pw_ni_destroy(pw_ni *ni)
     forget_topologies(ni);
     pw_calendar_finish(&ni->own_engines.send);
     pw_calendar_finish(&ni->own_engines.receive);
+    pw_calendar_finish(&ni->own_engines.limiter);
     pw_calendar_finish(&ni->copier);
     pw_peers_clear(&ni->tallies.peers);
     pw_peers_clear(&ni->demands);

@@ -39,6 +39,7 @@ typedef struct {
 /* What moves a node's blocks between its memory and the network. */
 typedef struct {
     pw_calendar send, receive;
+    pw_calendar limiter; /* of firmware.rate_limit: each block takes its bytes over the rate */
 } pw_engines;
 
 /* Inbound transfers: what the destination knows of each stream of blocks until it is complete here

@@ -71,6 +71,17 @@ def test_placement_decides_who_is_near(tmp_path, model, router_ns):
     assert times[1] - times[0] == 4 * (platform.costs.hop_ns + router_ns)
 
 
+def test_a_rate_limit_spaces_the_blocks_of_a_node_whomever_they_are_for():
+    """Blocks of 16 KiB in packets of 256 B with 32 of header, at 1 Gb/s."""
+    gap_ns = 16384 * 288 // 256 * 8
+    with Lab(nodes=3, settings={"firmware.rate_limit": 1000}) as lab:
+        two_blocks, sixteen = (lab.write(size).latency_ns for size in ("32KiB", "256KiB"))
+        both = lab.together([Transfer(size="256KiB", target=target) for target in (1, 2)])
+    assert sixteen - two_blocks == 14 * gap_ns
+    later_ns = max(each.latency_ns for each in both) - sixteen
+    assert later_ns == pytest.approx(16 * gap_ns, abs=2000)  # the R5 has two to begin
+
+
 def test_networks_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="topology 'mesh:2' has 2 places for 3 nodes"):
         Lab(nodes=3, settings={"network.topology": "mesh:2"})
