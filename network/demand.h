@@ -41,11 +41,12 @@ uint32_t pw_load_read(const pw_load *load, uint32_t link, pw_link_use *out);
 
 static inline void pw_demand_lengthen(pw_demand *demand)
 {
-    for (uint32_t i = 0; i < PW_DEMAND_SPANS; i++) {
-        const uint32_t *two = &demand->most_bytes[2 * i];
-        if (2 * i >= PW_DEMAND_SPANS) demand->most_bytes[i] = 0;
-        else demand->most_bytes[i] = two[0] > two[1] ? two[0] : two[1];
+    uint32_t *most_bytes = demand->most_bytes;
+    for (uint32_t i = 0; i < PW_DEMAND_SPANS / 2; i++) {
+        const uint32_t one = most_bytes[2 * i], other = most_bytes[2 * i + 1];
+        most_bytes[i] = one > other ? one : other;
     }
+    for (uint32_t i = PW_DEMAND_SPANS / 2; i < PW_DEMAND_SPANS; i++) most_bytes[i] = 0;
     demand->shift++;
 }
 

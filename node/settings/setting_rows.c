@@ -403,7 +403,7 @@ static const pw_setting_row rows[] = {
      "the topology has several [R5 1.2]",
      COUNT(multipath, "ways", 1, 64)},
     {"firmware.rate_limit", "0",
-     "most that a node sends in blocks, headers and retransmissions included; 0: no limit (assumed)",
+     "most that a node sends in blocks, with headers and retransmissions; 0: no limit (assumed)",
      COUNT(rate_limit_mbps, "Mb/s", 0, 1000000)},
     {"firmware.high_limit", "16KiB", "largest transfer of the high class (issued in one go)",
      SIZE(high_limit_bytes, 1, 4 * GIB)},
