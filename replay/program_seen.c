@@ -28,7 +28,8 @@ void pw_program_read_place(const pw_program *program, pw_program_place *out)
         place_operation(&program->operation->base, out);
         out->operation = program->operation->number;
     } else if (program->waits == PW_PROGRAM_WAITS_EXPOSED) {
-        place_operation(program->exposed.head, out);
+        /* NULL: they are over, and the program has had no turn since */
+        if (program->exposed.head) place_operation(program->exposed.head, out);
     } else if (program->waits == PW_PROGRAM_WAITS_MESSAGE) {
         out->kind = PW_OPERATION_ARRIVED;
         out->peer = (uint32_t)program->wanted.peer;
