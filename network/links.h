@@ -1,10 +1,10 @@
 /* The links of a network that all nodes of a process share, each with a calendar.
  *
  * A block holds each link of its way for the time that its packets take there, in pieces where
- * others hold it already. Its head goes on to
- * the next link as soon as it can (cut-through), its tail follows the slowest one. What a link
- * cannot take yet waits before it, in room without limit: short buffers and what they block behind
- * them are not modelled, but blocks that wait long are counted. Not thread-safe. */
+ * others hold it already. Its head goes on to the next link as soon as it can (cut-through), its
+ * tail follows the slowest one. What a link cannot take yet waits before it, in room without
+ * limit: short buffers and what they block behind them are not modelled, but blocks that wait long
+ * are counted. Not thread-safe. */
 #ifndef PW_NETWORK_LINKS_H
 #define PW_NETWORK_LINKS_H
 #include "native/costs.h"

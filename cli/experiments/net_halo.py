@@ -6,6 +6,7 @@ from typing import Any
 
 from pagewire.cli.experiments.net_replays import (
     NUMBERS,
+    bars_and_marks,
     busiest,
     replayed,
     settings_of,
@@ -86,14 +87,12 @@ def _panel(rows: list[dict[str, Any]], fresh: float) -> Panel:
     times = {
         memory: [row["time_us"] for row in shown if row["memory"] == memory] for memory in MEMORIES
     }
-    bars, beside = times.items()
-    return Panel(
+    return bars_and_marks(
         "topology",
         "time of the run (us)",
-        title=f"{fresh:.0%} of the receives into fresh memory",
-        categories=list(dict.fromkeys(row["topology"] for row in shown)),
-        stacks=[bars],
-        marks=[beside],
+        [row["topology"] for row in shown],
+        times,
+        f"{fresh:.0%} of the receives into fresh memory",
     )
 
 

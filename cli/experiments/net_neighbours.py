@@ -3,7 +3,14 @@
 from functools import partial
 from typing import Any
 
-from pagewire.cli.experiments.net_replays import NUMBERS, replayed, settings_of, total
+from pagewire.cli.experiments.net_replays import (
+    NUMBERS,
+    add_slowdowns,
+    bars_and_marks,
+    replayed,
+    settings_of,
+    total,
+)
 from pagewire.cli.kit.result import Column, Options, Panel, Result
 from pagewire.replay.made import Jobs
 from pagewire.replay.patterns import Shape, Synthetic
@@ -31,10 +38,7 @@ def net_neighbours(options: Options) -> Result:
         }
     )
     rows = list(found.values())
-    alone = {row["placement"]: row["time_us"] for row in rows if row["neighbour"] == "none"}
-    for row in rows:
-        alone_us = alone.get(row["placement"])
-        row["slowdown"] = 100 * (row["time_us"] / alone_us - 1) if alone_us else None
+    add_slowdowns(rows, "placement", lambda row: row["neighbour"] == "none")
     return Result(
         columns=[
             Column("placement", "placement"),
@@ -69,13 +73,11 @@ def _panel(rows: list[dict[str, Any]]) -> Panel:
         neighbour: [row["slowdown"] for row in rows if row["neighbour"] == neighbour]
         for neighbour in ("resident", "faulting")
     }
-    bars, beside = slowed.items()
-    return Panel(
+    return bars_and_marks(
         "placement; pages of the neighbour",
         "slowed by (%)",
-        categories=list(dict.fromkeys(row["placement"] for row in rows)),
-        stacks=[bars],
-        marks=[beside],
+        [row["placement"] for row in rows],
+        slowed,
     )
 
 

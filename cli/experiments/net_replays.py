@@ -1,8 +1,9 @@
 """Replays of patterns on links that nodes share: what the experiments of the network measure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pagewire.cli.kit.result import Options
+from pagewire.cli.kit.result import Options, Panel
 from pagewire.replay.replay import Outcome, Replay, Settings, Trace
 
 SHARED = "network.model=links"
@@ -44,3 +45,34 @@ def busiest(outcome: Outcome) -> dict[str, float]:
         "hottest_busy": 100 * max((each["busy"] for each in hottest), default=0.0),
         "longest_wait_us": 1e6 * max((each["longest_wait_s"] for each in hottest), default=0.0),
     }
+
+
+def add_slowdowns(
+    rows: Sequence[dict[str, Any]], key: str, is_base: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Give each row its slowdown, in per cent of the time of the base row with the same key; None
+    where that one was not measured."""
+    base = {row[key]: row["time_us"] for row in rows if is_base(row)}
+    for row in rows:
+        base_us = base.get(row[key])
+        row["slowdown"] = 100 * (row["time_us"] / base_us - 1) if base_us else None
+
+
+def bars_and_marks(
+    x_label: str,
+    y_label: str,
+    categories: Sequence[str],
+    series: Mapping[str, list[Any]],
+    title: str = "",
+) -> Panel:
+    """Of two series by their names, over the categories, each named once or more: the first as
+    bars, the second as marks."""
+    bars, marks = series.items()
+    return Panel(
+        x_label,
+        y_label,
+        title=title,
+        categories=list(dict.fromkeys(categories)),
+        stacks=[bars],
+        marks=[marks],
+    )

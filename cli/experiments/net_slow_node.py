@@ -3,7 +3,14 @@
 from functools import partial
 from typing import Any
 
-from pagewire.cli.experiments.net_replays import NUMBERS, replayed, settings_of, time_us
+from pagewire.cli.experiments.net_replays import (
+    NUMBERS,
+    add_slowdowns,
+    bars_and_marks,
+    replayed,
+    settings_of,
+    time_us,
+)
 from pagewire.cli.kit.result import Column, Options, Panel, Result
 from pagewire.replay import slowed
 from pagewire.replay.patterns import Shape, Synthetic
@@ -33,10 +40,7 @@ def net_slow_node(options: Options) -> Result:
         }
     )
     rows = list(found.values())
-    base_us = {row["fresh"]: row["time_us"] for row in rows if row["part"] == "nothing"}
-    for row in rows:
-        before_us = base_us.get(row["fresh"])
-        row["slowdown"] = 100 * (row["time_us"] / before_us - 1) if before_us else None
+    add_slowdowns(rows, "fresh", lambda row: row["part"] == "nothing")
     return Result(
         columns=[
             Column("fresh", "fresh"),
@@ -74,14 +78,12 @@ def _panel(rows: list[dict[str, Any]], fresh: float) -> Panel:
         f"{factor} times as slow": [row["slowdown"] for row in slow if row["factor"] == factor]
         for factor in FACTORS
     }
-    bars, beside = by_factor.items()
-    return Panel(
+    return bars_and_marks(
         "what is slower at one node",
         "all slowed by (%)",
-        title=f"{fresh:.0%} of the receives into fresh memory",
-        categories=list(dict.fromkeys(row["part"] for row in slow)),
-        stacks=[bars],
-        marks=[beside],
+        [row["part"] for row in slow],
+        by_factor,
+        f"{fresh:.0%} of the receives into fresh memory",
     )
 
 
