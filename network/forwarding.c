@@ -203,7 +203,7 @@ static int64_t pass(pw_forwarding *forwarding, flight *self, uint32_t quantum, u
     int64_t end_ns;
     const int64_t start_ns = append(forwarding, at->link, num_bytes, is_last, at_ns, &end_ns);
     state->use.num_bytes += num_bytes;
-    pw_link_note_busy(state, start_ns, end_ns - start_ns);
+    pw_link_note_busy(forwarding->links, state, start_ns, end_ns - start_ns);
     if (quantum == 0) {
         state->use.num_blocks++;
         at->head_ns = at_ns;

@@ -53,11 +53,12 @@ static void note_times(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
 
 /* A booking may reach over several windows, and begin before the latest one: then it counts there
  * for what is behind its beginning. */
-void pw_link_note_busy(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
+void pw_link_note_busy(const pw_links *links, pw_link_state *state, int64_t start_ns,
+                       int64_t busy_ns)
 {
     pw_link_use *use = &state->use;
     use->busy_ns += busy_ns;
-    if (state->keeps_times) note_times(state, start_ns, busy_ns);
+    if (links->keeps_times) note_times(state, start_ns, busy_ns);
     while (busy_ns > 0) {
         const int64_t window_ns = start_ns - start_ns % PW_LINK_WINDOW_NS;
         const int64_t room_ns = window_ns + PW_LINK_WINDOW_NS - start_ns;
@@ -93,7 +94,7 @@ static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t
     state->use.num_blocks++;
     state->use.num_bytes += wire_bytes;
     pw_link_note_wait(links, state, *end_ns - busy_ns - at_ns);
-    pw_link_note_busy(state, start_ns, busy_ns);
+    pw_link_note_busy(links, state, start_ns, busy_ns);
     return start_ns;
 }
 
@@ -134,11 +135,7 @@ void pw_links_read(const pw_links *links, uint32_t link, pw_link_use *out)
     *out = links->states[link].use;
 }
 
-void pw_links_keep_times(pw_links *links)
-{
-    for (uint32_t i = 0; i < pw_topology_num_links(links->topology); i++)
-        links->states[i].keeps_times = true;
-}
+void pw_links_keep_times(pw_links *links) { links->keeps_times = true; }
 
 const pw_time_histogram *pw_links_times(const pw_links *links, uint32_t link)
 {

@@ -9,14 +9,14 @@ typedef struct {
     pw_link_use use;
     int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
     int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
-    bool keeps_times;
-    pw_time_histogram *times; /* ns that it was busy; NULL: none yet */
+    pw_time_histogram *times;        /* ns that it was busy; NULL: none yet */
 } pw_link_state;
 
 struct pw_links {
     const pw_topology *topology;
     int64_t hop_ns, router_ns, wait_limit_ns;
-    int64_t asked_ns;                    /* when backlogs are asked for */
+    int64_t asked_ns; /* when backlogs are asked for */
+    bool keeps_times;
     uint32_t num_way, way[PW_ROUTE_MAX]; /* of the latest block */
     pw_link_state states[];
 };
@@ -35,7 +35,8 @@ static inline int64_t pw_link_step_ns(const pw_links *links, bool is_last)
 }
 
 /* It is busy for so long. */
-void pw_link_note_busy(pw_link_state *state, int64_t start_ns, int64_t busy_ns);
+void pw_link_note_busy(const pw_links *links, pw_link_state *state, int64_t start_ns,
+                       int64_t busy_ns);
 /* A block has waited for it. */
 void pw_link_note_wait(const pw_links *links, pw_link_state *state, int64_t wait_ns);
 #endif
