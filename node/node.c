@@ -152,15 +152,37 @@ static int share(pw_node *node, const pw_node_config *config, const pw_node *lik
     return PW_OK;
 }
 
+/* The wire, unless it stays the caller's, before the engine: it may still be sending from the
+ * engine's bursts. */
+static void destroy(pw_node *node, bool closes_wire)
+{
+    if (node->ni) pw_node_reclaim(node);
+    pw_node_trace_drop(node);
+    (void)pw_node_record_finish(node); /* what failed is the host's to ask before */
+    pw_node_regions_finish(node);
+    if (closes_wire) node->wire->ops->close(node->wire);
+    if (node->owns_strategy && node->strategy->destroy)
+        node->strategy->destroy(node->strategy_self);
+    if (node->way_state) node->strategy->way->destroy(node);
+    pw_page_counts_finish(&node->context.pinned_pages);
+    pw_ni_destroy(node->ni);
+    pw_memory_destroy(node->memory);
+    pw_handles_destroy(&node->handles);
+    pw_frame_pool_finish(&node->frames);
+    pw_clock_finish(&node->clock);
+    pw_topology_destroy(node->topology);
+    pw_calendar_finish(&node->library);
+    pw_call_counts_finish(&node->calls);
+    if (node->shared && --node->shared->num_users == 0) free(node->shared);
+    free(node);
+}
+
 static int create(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
                   pw_node **out, const char **reason)
 {
     pw_node *node = calloc(1, sizeof *node);
     *reason = "no memory for a node";
-    if (!node) {
-        wire->ops->close(wire);
-        return PW_ERR_NOMEM;
-    }
+    if (!node) return PW_ERR_NOMEM;
     node->wire = wire;
     node->pdid = opening->pdid;
     node->has_no_bytes = opening->has_no_bytes != 0;
@@ -176,7 +198,7 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     if (code == PW_OK) code = create_parts(node, config, opening, reason);
     if (code < 0) {
         const int saved = errno; /* PW_ERR_HOST: the caller wants to read it */
-        pw_node_destroy(node);
+        destroy(node, false);
         errno = saved;
         return code;
     }
@@ -258,10 +280,7 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     pw_topology *topology = NULL;
     int code = opening->is_process ? set_huge_pages(config, reason) : PW_OK;
     if (code == PW_OK) code = make_topology(config, opening, wire->num_nodes, &topology, reason);
-    if (code < 0) {
-        wire->ops->close(wire);
-        return code;
-    }
+    if (code < 0) return code;
     code = create(config, opening, wire, out, &why);
     if (code < 0) {
         pw_topology_destroy(topology);
@@ -274,34 +293,14 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     if (opening->neighbour) pw_ni_share_engines((*out)->ni, opening->neighbour->ni);
     code = plan_impairments((*out)->ni, config, reason);
     if (code == PW_OK) return PW_OK;
-    pw_node_destroy(*out);
+    destroy(*out, false);
     *out = NULL;
     return code;
 }
 
-/* The wire before the engine: it may still be sending from the engine's bursts. */
 void pw_node_destroy(pw_node *node)
 {
-    if (!node) return;
-    if (node->ni) pw_node_reclaim(node);
-    pw_node_trace_drop(node);
-    (void)pw_node_record_finish(node); /* what failed is the host's to ask before */
-    pw_node_regions_finish(node);
-    node->wire->ops->close(node->wire);
-    if (node->owns_strategy && node->strategy->destroy)
-        node->strategy->destroy(node->strategy_self);
-    if (node->way_state) node->strategy->way->destroy(node);
-    pw_page_counts_finish(&node->context.pinned_pages);
-    pw_ni_destroy(node->ni);
-    pw_memory_destroy(node->memory);
-    pw_handles_destroy(&node->handles);
-    pw_frame_pool_finish(&node->frames);
-    pw_clock_finish(&node->clock);
-    pw_topology_destroy(node->topology);
-    pw_calendar_finish(&node->library);
-    pw_call_counts_finish(&node->calls);
-    if (node->shared && --node->shared->num_users == 0) free(node->shared);
-    free(node);
+    if (node) destroy(node, true);
 }
 
 int pw_node_fail(pw_node *node, int code, const char *format, ...)

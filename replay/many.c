@@ -154,9 +154,11 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
     own.links = pw_order_links(many->order);
     own.forwarding = pw_order_forwarding(many->order);
     if (code == PW_OK) own.neighbour = neighbour_of(many, node);
-    if (code < 0) wire->ops->close(wire);
-    else code = pw_node_open(config, &own, wire, &self->node, reason);
-    if (code < 0) return code;
+    if (code == PW_OK) code = pw_node_open(config, &own, wire, &self->node, reason);
+    if (code < 0) {
+        wire->ops->close(wire);
+        return code;
+    }
     if (!many->first) many->first = self->node;
     pw_order_add(many->order, node, pw_node_ni(self->node));
     const pw_program_options options = {

@@ -286,7 +286,7 @@ static int create(const pagewire_options *given, pagewire_node **out, pw_sentenc
     pagewire_options options = {.struct_size = 0};
     pagewire_wire wire_given = {.struct_size = 0};
     pw_node_config config;
-    pw_wire *wire;
+    pw_wire *wire = NULL;
     if (!pw_door_copy_struct(&options, sizeof options, given))
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "options.struct_size = %zu: allowed is sizeof(pagewire_options) "
@@ -307,6 +307,8 @@ static int create(const pagewire_options *given, pagewire_node **out, pw_sentenc
     if (code == PW_OK) code = pw_node_open(&config, &opening, wire, &made->node, reason);
     if (code < 0) {
         free(made);
+        if (options.network) options.network->wires[options.node] = wire;
+        else if (wire) wire->ops->close(wire);
         return code;
     }
     set_polls(made);

@@ -309,7 +309,7 @@ static void create(input *in, bool is_strange)
         reason[0] = 0;
         const int code = pagewire_node_create(&options, &nodes[node]);
         if (!code) continue;
-        MUST(reason[0] && !nodes[node]);
+        MUST(reason[0] && !nodes[node] && settings[BASE_SETTINGS]);
         /* Settings are refused for both nodes alike. */
         settings[BASE_SETTINGS] = NULL;
         node--;

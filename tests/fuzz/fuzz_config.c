@@ -101,7 +101,7 @@ static void use(void)
         MUST(!madvise(destination, MESSAGE_BYTES, MADV_DONTNEED));
         exchange(&all);
     } else {
-        for (uint32_t node = num_made + 1; node < 2; node++)
+        for (uint32_t node = num_made; node < 2; node++)
             all.wires[node]->ops->close(all.wires[node]);
     }
     for (uint32_t node = 0; node < num_made; node++) pw_node_destroy(all.nodes[node]);

@@ -221,7 +221,6 @@ static int open_wire(pw_fi_process *process, uint32_t node, uint32_t num_nodes)
     if (code < 0) return pw_fi_refuse(pw_fi_error_of(code), "%s", reason.text);
     process->card = pw_wire_card_open(pw_wire_fabric_address(process->wire));
     if (process->card >= 0) return 0;
-    process->wire->ops->close(process->wire);
     return pw_fi_refuse(
         FI_EIO, "no file in memory for this node's address: memfd_create is refused; allow it "
                 "in the container's seccomp profile, or raise the limit of open files (ulimit -n)");
@@ -255,10 +254,7 @@ static int create_node(pw_fi_process *process, uint32_t machine_nodes)
     uint64_t num_replay = 0;
     pw_sentence reason;
     int error = read_replay(&replay_ns, &num_replay);
-    if (error) {
-        process->wire->ops->close(process->wire);
-        return error;
-    }
+    if (error) return error;
     const pw_node_opening opening = {.strategy = hooks.strategy,
                                      .strategy_self = hooks.strategy_self,
                                      .replay_ns = replay_ns,
@@ -352,7 +348,8 @@ static int create(pw_fi_process **out)
     if (!error && pw_fi_attach_marks(process) < 0) error = FI_ENOMEM;
     if (error) {
         pw_messages_close(&process->messages);
-        pw_node_destroy(process->node);
+        if (process->node) pw_node_destroy(process->node);
+        else if (process->wire) process->wire->ops->close(process->wire);
         free(process);
         return error;
     }

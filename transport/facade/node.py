@@ -91,6 +91,7 @@ class Node:
             opening.strategy, opening.strategy_self = own.ops, own.handle
         code = lib.pw_node_open(settings, opening, wire, made, reason)
         if code < 0:
+            wire.ops.close(wire)
             raise EngineError(code, ffi.string(reason.text).decode(errors="replace"))
         self._answers.bind(made[0], self.platform.tables)
         return made[0]

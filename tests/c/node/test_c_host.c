@@ -66,6 +66,7 @@ static void creation_says_why_not(void)
 {
     static const char *const bad[] = {"run.policy=al", NULL};
     static const char *const clash[] = {"smmu.mode=stall", "driver.page_in=touch-a-page", NULL};
+    static const char *const late[] = {"network.topology=ring", NULL};
     pagewire_options options;
     pagewire_network *network;
     pagewire_node *node;
@@ -86,6 +87,9 @@ static void creation_says_why_not(void)
     options.protection_domain = 65536;
     create_refused(&options, "protection_domain = 65536");
     options.protection_domain = 0;
+    options.settings = late;
+    create_refused(&options, "topology 'ring'");
+    options.settings = NULL; /* the place in the network is still there */
     assert(pagewire_node_create(&options, &node) == PAGEWIRE_OK);
     create_refused(&options, "has been made before");
     pagewire_network_destroy(network); /* goes with its last node */

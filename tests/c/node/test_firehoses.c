@@ -253,7 +253,7 @@ static void test_what_peers_say_is_checked(void)
     assert(pw_node_open(&all.config, &all.opening, all.wires[0], &all.nodes[0], &reason) ==
            PW_ERR_INVALID);
     assert(strstr(reason.text, "no page of 4 KiB for each peer"));
-    all.wires[1]->ops->close(all.wires[1]);
+    for (uint32_t i = 0; i < 2; i++) all.wires[i]->ops->close(all.wires[i]);
 }
 
 int main(void)
