@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import PAGE_BYTES, Buffer, buffers_of_one_gigabyte
-from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import Event, Nodes
 from pagewire.lab.outcome import Outcome
 from pagewire.lab.recorder import Recorder
 from pagewire.native import EngineError, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import TraceRecord
 from pagewire.node.strategies import host as memory_host
 from pagewire.node.strategies.pages import Pages
 from pagewire.node.strategies.strategy import Access

@@ -8,9 +8,10 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
-from pagewire.lab.engine import Engine, TraceRecord
+from pagewire.lab.engine import Engine
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import TraceRecord
 
 _EVENTS_AT_ONCE = 16
 _MOVED_AT_ONCE = 64

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from pagewire.driver.policy import PageInPolicy
 from pagewire.lab.buffer import Buffer
-from pagewire.lab.engine import PDID, Engine, TraceRecord
+from pagewire.lab.engine import Engine
 from pagewire.lab.joined import Joined
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import PDID, TraceRecord
 from pagewire.run.settings.config import Config
 from pagewire.run.settings.platform import Platform
 

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from pagewire.lab.engine import TraceRecord
 from pagewire.native.settings import ConfigError, suggestion
+from pagewire.ni.engine_view import TraceRecord
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

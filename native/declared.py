@@ -65,18 +65,43 @@ def choices(name: str) -> Iterator[tuple[str, int, str]]:
 
 
 class Section:
-    """The settings of a section of the table, a field each."""
+    """The settings of a section of the table, a field each, which stay as they are made.
+
+    What a dataclass has, but not compiled for each class: that would be a tenth of a rank's start.
+    """
 
     __slots__ = ()
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
-        def __init__(self, **values: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, **values: Any) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, values.pop(field.name, field.default))
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         validate(self)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"{type(self).__name__}.{name} is not to be changed")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        named = zip((field.name for field in dataclasses.fields(self)), self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in named)})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
 def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], type[T]]:
@@ -87,17 +112,17 @@ def section(name: str, extensions: Iterable[Any] = ()) -> Callable[[type[T]], ty
     registries = {each.setting: each for each in extensions}
 
     def make(cls: type[T]) -> type[T]:
-        fields = dict(_field(row, registries) for row in rows().values() if _section(row) == name)
+        fields = dict(_field(row, registries) for row in _section_rows(name))
         cls.__annotations__ = dict.fromkeys(fields, Any)
         for field, made in fields.items():
             setattr(cls, field, made)
-        return dataclasses.dataclass(frozen=True, slots=True)(cls)
+        return dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
 
     return make
 
 
-def _section(row: Any) -> str:
-    return text(row.name).partition(".")[0]
+def _section_rows(section: str) -> list[Any]:
+    return [row for name, row in rows().items() if name.startswith(f"{section}.")]
 
 
 def _field(row: Any, registries: Mapping[str, Extensions]) -> tuple[str, Any]:

@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pagewire.lab.engine import NEVER, Engine
+from pagewire.lab.engine import Engine
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
+from pagewire.ni.engine_view import NEVER
 from pagewire.run.settings.config import Config, ConfigError, load
 from pagewire.run.settings.platform import load as load_platform
 from pagewire.unimem.host import Host, Program

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pagewire.lab.engine import NEVER
 from pagewire.native import check, ffi, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import NEVER
 from pagewire.unimem.gsas import Gsas, GsasError, NoAnswerError, Refusal
 from pagewire.unimem.host import Program
 

@@ -1,5 +1,6 @@
 """The commands of `pagewire`: the modules of commands, test, and error lines."""
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,11 +37,26 @@ def main(words: Sequence[str]) -> int:
         from pagewire.cli.checks import testing
 
         return _interruptible(lambda: testing.main(rest[1:]))
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_application(rest[0] if rest else ""))
     if rest and rest[0] in ("launch", "record", "compare", "sockets", "env"):
         with_value = options_with_value(command, rest[0])
         rest = [rest[0], *options.separate_program(rest[1:], with_value)]
     return _interruptible(lambda: _typer(command, rest))
+
+
+def _application(name: str) -> typer.Typer:
+    """The application with the command of this name alone: a start pays for each that is made."""
+    named = [each for each in app.registered_commands if name == command_name(each)]
+    if not named:
+        return app
+    alone = copy.copy(app)
+    alone.registered_commands, alone.registered_groups = named, []
+    return alone
+
+
+def command_name(command: Any) -> str:
+    """What a command that is registered is called."""
+    return str(command.name or command.callback.__name__)
 
 
 def options_with_value(application: Any, name: str) -> frozenset[str]:

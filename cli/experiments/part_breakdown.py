@@ -9,8 +9,8 @@ from pagewire.cli.experiments.part_transfers import LATENCY_NOTE
 from pagewire.cli.kit.numbers import powers_of_two, size_text
 from pagewire.cli.kit.result import SIZE, Column, Options, Panel, Result
 from pagewire.lab import Lab
-from pagewire.lab.engine import TraceRecord
 from pagewire.lab.nodes import INITIATOR, TARGET
+from pagewire.ni.engine_view import TraceRecord
 from pagewire.run.settings.platform import Costs
 
 PARTS = {

@@ -12,10 +12,10 @@ from typing import Any
 from pagewire.cli.kit.numbers import content
 from pagewire.lab.bench import TRACE_RECORDS
 from pagewire.lab.buffer import Buffer
-from pagewire.lab.engine import PDID, TraceRecord
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import PDID, TraceRecord
 from pagewire.node.strategies import host as memory_host
 from pagewire.node.strategies.pages import Pages
 from pagewire.node.strategies.strategy import Access

@@ -104,10 +104,7 @@ def printed(words: Sequence[str]) -> str:
 
 
 def command_names(group: Any = commands.app) -> list[str]:
-    return [
-        each.name or (each.callback.__name__ if each.callback else "")
-        for each in group.registered_commands
-    ]
+    return [commands.command_name(each) for each in group.registered_commands]
 
 
 def helps() -> str:

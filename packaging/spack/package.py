@@ -21,7 +21,7 @@ class Pagewire(PythonPackage):
     depends_on("py-meson-python@0.18:", type="build")
     depends_on("py-cffi@2.1:", type=("build", "run"))
     depends_on("py-numpy@1.26:", type="run")
-    depends_on("py-typer@0.12:", type="run")
+    depends_on("py-typer@0.12:0.28", type="run")
     depends_on("py-rich@13:", type="run")
     depends_on("py-zstandard@0.22:", type="run")
 

@@ -4,10 +4,11 @@ import pytest
 from engine_pair import BLOCK, PAGE
 
 from pagewire.lab.buffer import Buffer
-from pagewire.lab.engine import NEVER, PDID, Engine
+from pagewire.lab.engine import Engine
 from pagewire.lab.nodes import Nodes
 from pagewire.native import EngineError, check, lib
 from pagewire.native.settings import ConfigError
+from pagewire.ni.engine_view import NEVER, PDID
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
 

@@ -13,10 +13,11 @@ from mappings import FarPages
 
 from pagewire.driver.policy import ErrPolicy, PageInPolicy
 from pagewire.driver.policy_host import OwnPolicies
-from pagewire.lab.engine import NEVER, Engine
+from pagewire.lab.engine import Engine
 from pagewire.lab.joined import Engines
 from pagewire.native import EngineError, check, ffi, impairments, lib
 from pagewire.native.impairments import ImpairmentsConfig
+from pagewire.ni.engine_view import NEVER
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
 from pagewire.smmu.registers import ContextBank

@@ -5,8 +5,8 @@ import re
 import pytest
 from engine_pair import Pair
 
-from pagewire.lab.engine import engine_struct
 from pagewire.native import ffi, lib
+from pagewire.ni.engine_view import engine_struct
 from pagewire.run.settings.config import load
 from pagewire.run.settings.platform import load as load_platform
 

@@ -71,10 +71,13 @@ def as_spack(requirements: list[str]) -> set[str]:
     """`numpy>=1.26` is py-numpy@1.26: for Spack."""
     found = set()
     for each in map(Requirement, requirements):
-        (least,) = each.specifier
-        assert least.operator == ">="
+        bounds = {bound.operator: bound.version for bound in each.specifier}
         name = each.name if each.name in NOT_OF_PYTHON else f"py-{each.name}"
-        found.add(f"{name}@{least.version}:")
+        below = ""
+        if "<" in bounds:
+            major, minor = bounds["<"].split(".")
+            below = f"{major}.{int(minor) - 1}"  # of Spack's ranges the end is in
+        found.add(f"{name}@{bounds['>=']}:{below}")
     return found
 
 

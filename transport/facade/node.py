@@ -12,9 +12,9 @@ import os
 from operator import attrgetter
 from typing import Any
 
-from pagewire.lab.engine import PDID, EngineView, engine_struct
 from pagewire.native import EngineError, check, error_of, ffi, lib
 from pagewire.native.output import OutputError
+from pagewire.ni.engine_view import PDID, EngineView, engine_struct
 from pagewire.node.strategies.native_strategy import ACCESSES
 from pagewire.node.strategies.pages import engine_tables
 from pagewire.node.strategies.strategy import Access, Span

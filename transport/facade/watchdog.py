@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pagewire.lab.engine import NEVER
 from pagewire.native import lib
+from pagewire.ni.engine_view import NEVER
 
 _LIBRARY = ("pagewire.transport.", "pagewire.unimem.")
 _NUM_SHOWN = 4  # transfers that a report names
