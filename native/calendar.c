@@ -234,36 +234,44 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
 }
 
 /* Book what is free from at_ns on, in one piece of max_ns at most that begins before before_ns.
- * False: there is none; else *end_ns is its end. */
-static bool book_piece(pw_calendar *calendar, int64_t at_ns, int64_t max_ns, int64_t before_ns,
-                       int64_t *end_ns, int64_t *piece_ns)
+ * Its start, PW_NEVER: there is none; *end_ns is its end. */
+static int64_t book_piece(pw_calendar *calendar, int64_t at_ns, int64_t max_ns, int64_t before_ns,
+                          int64_t *end_ns)
 {
     uint32_t position;
     const int64_t start_ns = find_gap(calendar, at_ns, 1, &position);
-    if (start_ns >= before_ns) return false;
+    if (start_ns >= before_ns) return PW_NEVER;
     *end_ns = add_ns(start_ns, max_ns);
     if (*end_ns > before_ns) *end_ns = before_ns;
     if (position < calendar->num_busy && at(calendar, position).start_ns < *end_ns)
         *end_ns = at(calendar, position).start_ns;
-    *piece_ns = *end_ns - start_ns;
     insert(calendar, position, start_ns, *end_ns);
-    calendar->booked_ns = add_ns(calendar->booked_ns, *piece_ns);
-    return true;
+    calendar->booked_ns = add_ns(calendar->booked_ns, *end_ns - start_ns);
+    return start_ns;
 }
 
 void pw_calendar_fill(pw_calendar *calendar, int64_t from_ns, int64_t to_ns)
 {
-    int64_t piece_ns;
     while (from_ns < to_ns &&
-           book_piece(calendar, from_ns, to_ns - from_ns, to_ns, &from_ns, &piece_ns))
+           book_piece(calendar, from_ns, to_ns - from_ns, to_ns, &from_ns) < PW_NEVER)
         continue;
+}
+
+int64_t pw_calendar_spend_piece(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns,
+                                int64_t *end_ns)
+{
+    return book_piece(calendar, at_ns, duration_ns, PW_NEVER, end_ns);
 }
 
 int64_t pw_calendar_spend(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns)
 {
-    int64_t piece_ns;
-    for (; duration_ns > 0; duration_ns -= piece_ns)
-        if (!book_piece(calendar, at_ns, duration_ns, PW_NEVER, &at_ns, &piece_ns)) return PW_NEVER;
+    while (duration_ns > 0) {
+        int64_t end_ns;
+        const int64_t start_ns = pw_calendar_spend_piece(calendar, at_ns, duration_ns, &end_ns);
+        if (start_ns == PW_NEVER) return PW_NEVER;
+        duration_ns -= end_ns - start_ns;
+        at_ns = end_ns;
+    }
     return at_ns;
 }
 

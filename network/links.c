@@ -51,27 +51,28 @@ static void note_times(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
     }
 }
 
-/* A booking may reach over several windows, and begin before the latest one: then it counts there
- * for what is behind its beginning. */
+/* What is booked in a gap before the windows that are kept is left out. */
+static void note_window(pw_link_state *state, int64_t start_ns, int64_t busy_ns)
+{
+    const int64_t window = start_ns / PW_LINK_WINDOW_NS;
+    pw_link_window *own = &state->windows[window % PW_LINK_WINDOWS];
+    if (window < own->number) return;
+    if (window > own->number) *own = (pw_link_window){.number = window};
+    own->busy_ns += busy_ns;
+    if (own->busy_ns <= state->use.busiest_ns) return;
+    state->use.busiest_ns = own->busy_ns;
+    state->use.busiest_at_ns = window * PW_LINK_WINDOW_NS;
+}
+
 void pw_link_note_busy(const pw_links *links, pw_link_state *state, int64_t start_ns,
                        int64_t busy_ns)
 {
-    pw_link_use *use = &state->use;
-    use->busy_ns += busy_ns;
+    state->use.busy_ns += busy_ns;
     if (links->keeps_times) note_times(state, start_ns, busy_ns);
     while (busy_ns > 0) {
-        const int64_t window_ns = start_ns - start_ns % PW_LINK_WINDOW_NS;
-        const int64_t room_ns = window_ns + PW_LINK_WINDOW_NS - start_ns;
+        const int64_t room_ns = PW_LINK_WINDOW_NS - start_ns % PW_LINK_WINDOW_NS;
         const int64_t part_ns = busy_ns < room_ns ? busy_ns : room_ns;
-        if (window_ns > state->window_ns) {
-            state->window_ns = window_ns;
-            state->in_window_ns = 0;
-        }
-        state->in_window_ns += part_ns;
-        if (state->in_window_ns > use->busiest_ns) {
-            use->busiest_ns = state->in_window_ns;
-            use->busiest_at_ns = state->window_ns;
-        }
+        note_window(state, start_ns, part_ns);
         start_ns += part_ns;
         busy_ns -= part_ns;
     }
@@ -84,18 +85,29 @@ void pw_link_note_wait(const pw_links *links, pw_link_state *state, int64_t wait
     state->use.longest_wait_ns = pw_later(state->use.longest_wait_ns, wait_ns);
 }
 
+/* When its first byte enters the link, and its last one has. */
 static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t at_ns,
                     int64_t *end_ns)
 {
     pw_link_state *state = &links->states[link];
     const int64_t busy_ns = pw_link_bytes_ns(state, wire_bytes);
-    const int64_t start_ns = pw_calendar_peek(&state->calendar, at_ns, 1);
-    *end_ns = pw_calendar_spend(&state->calendar, start_ns, busy_ns);
+    int64_t first_ns = PW_NEVER;
+    *end_ns = at_ns;
+    for (int64_t left_ns = busy_ns; left_ns > 0;) {
+        const int64_t start_ns =
+            pw_calendar_spend_piece(&state->calendar, *end_ns, left_ns, end_ns);
+        if (start_ns == PW_NEVER) {
+            *end_ns = PW_NEVER;
+            break;
+        }
+        if (first_ns == PW_NEVER) first_ns = start_ns;
+        pw_link_note_busy(links, state, start_ns, *end_ns - start_ns);
+        left_ns -= *end_ns - start_ns;
+    }
     state->use.num_blocks++;
     state->use.num_bytes += wire_bytes;
     pw_link_note_wait(links, state, *end_ns - busy_ns - at_ns);
-    pw_link_note_busy(links, state, start_ns, busy_ns);
-    return start_ns;
+    return busy_ns > 0 ? first_ns : at_ns;
 }
 
 /* How long a block that came now would wait. */

@@ -4,12 +4,19 @@
 #include "native/calendar.h"
 #include "network/links.h"
 
+/* Blocks fill gaps before the latest window too. */
+#define PW_LINK_WINDOWS 4
+typedef struct {
+    int64_t number; /* from 0 on, each of PW_LINK_WINDOW_NS */
+    int64_t busy_ns;
+} pw_link_window;
+
 typedef struct {
     pw_calendar calendar; /* of blocks; packets have a queue instead */
     pw_link_use use;
-    int64_t byte_ps_1000;            /* 1000 x picoseconds of a byte */
-    int64_t window_ns, in_window_ns; /* the latest window, and how busy it is */
-    pw_time_histogram *times;        /* ns that it was busy; NULL: none yet */
+    int64_t byte_ps_1000;                    /* 1000 x picoseconds of a byte */
+    pw_link_window windows[PW_LINK_WINDOWS]; /* each at its number modulo that */
+    pw_time_histogram *times;                /* ns that it was busy; NULL: none yet */
 } pw_link_state;
 
 struct pw_links {

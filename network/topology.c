@@ -290,6 +290,17 @@ bool pw_topology_is_failed(const pw_topology *topology, uint32_t link)
     return pw_topology_bit(topology->failures.failed, link);
 }
 
+uint32_t pw_topology_num_working(const pw_topology *topology)
+{
+    uint32_t num_working = 0;
+    for (uint32_t i = 0; i < pw_topology_num_links(topology); i++) {
+        pw_topology_link link;
+        pw_topology_link_at(topology, i, &link);
+        num_working += link.source != link.target && !pw_topology_is_failed(topology, i);
+    }
+    return num_working;
+}
+
 bool pw_topology_is_lossy(const pw_topology *topology, uint32_t link)
 {
     return pw_topology_bit(topology->lossy, link);

@@ -66,6 +66,8 @@ int pw_topology_make(const pw_network_texts *texts, uint32_t num_nodes, uint32_t
                      pw_topology **out, char reason[PW_TOPOLOGY_REASON_BYTES]);
 /* link below pw_topology_num_links. */
 bool pw_topology_is_failed(const pw_topology *topology, uint32_t link);
+/* Links that there are and work: some numbers have none. */
+uint32_t pw_topology_num_working(const pw_topology *topology);
 bool pw_topology_is_lossy(const pw_topology *topology, uint32_t link);
 /* Is there any? */
 bool pw_topology_has_lossy(const pw_topology *topology);

@@ -61,8 +61,7 @@ def _hottest(own: Mapping[str, Any], is_shared: bool) -> Html | None:
         return None
     rows = []
     for each in own["hottest"]:
-        busiest = min(each["busiest"], 1) if is_shared else each["busiest"]
-        row = [each["name"], _share(each["busy"]), _share(busiest)]
+        row = [each["name"], _share(each["busy"]), _share(each["busiest"])]
         row.append(f"{each['busiest_at_s'] * 1e3:,.0f}")
         row.append(f"{each['blocks']:,}")
         row += (
