@@ -60,30 +60,22 @@ def interrupt(run: Run) -> None:
     assert run.ends() != 0
 
 
-def test_half_made_environment_is_made_again(place, tmp_path, index):
-    venv, half, fifo = (tmp_path / name for name in ("venv", "half", "fifo"))
+def test_half_made_environment_is_made_again_by_one_of_two_first_calls(place, tmp_path, index):
+    venv, half, fifo, other_folder = (tmp_path / name for name in ("venv", "half", "fifo", "other"))
     half.write_text(HALF, encoding="utf-8")
     half.chmod(0o755)
     os.mkfifo(fifo)
+    other_folder.mkdir()
     python = getattr(sys, "_base_executable", sys.executable)
     run = first_call(place, venv, index, PAGEWIRE_PYTHON=str(half), PYTHON=python, FIFO=str(fifo))
     run.until((venv / "bin" / "python").exists, timeout_s=120)
     os.killpg(run.process.pid, signal.SIGKILL)
     run.ends()
     assert not has_pip(venv)
-    again = first_call(place, venv, index)
-    again.until((venv / "requirements.txt").exists, timeout_s=120)
-    assert has_pip(venv)
-    interrupt(again)
-
-
-def test_second_first_call_waits_for_the_first(place, tmp_path, index):
-    other_folder = tmp_path / "other"
-    other_folder.mkdir()
     beside = Place(other_folder, place.holder)
-    venv = tmp_path / "venv"
     runs = [first_call(each, venv, index) for each in (place, beside)]
     runs[0].until((venv / "requirements.txt").exists, timeout_s=120)
+    assert has_pip(venv)
     lock = (venv / ".mpirun.lock").stat()
     runs[0].until(lambda: num_waiting(lock) == 1, timeout_s=120)
     begun = [run for run in runs if "installing the dependencies" in run.stderr]
