@@ -1,20 +1,19 @@
 """Experiments of links that nodes share: what must come out of the mechanism, quickly."""
 
 import dataclasses
-import os
 
 import pytest
+from experiment_checks import check_files, check_rows, quick
 
 from pagewire.cli.experiments import net_incast, registry
 from pagewire.cli.experiments.net_replays import replayed, settings_of
-from pagewire.cli.kit.result import Options
 from pagewire.replay.patterns import Shape, Synthetic
 from pagewire.replay.slowed import slowed
 
-QUICK = Options(environ=dict(os.environ), quick=True)
+QUICK = quick()
 
 
-@pytest.fixture(scope="module", params=["incast", "halo", "neighbours", "slow-node"])
+@pytest.fixture(params=["incast", "halo", "neighbours", "slow-node"])
 def result(request):
     return request.param, registry.EXPERIMENTS[f"net-{request.param}"].run(QUICK)
 
@@ -70,10 +69,13 @@ CHECKS = {
 }
 
 
-def test_result_shows_what_its_notes_say(result):
+def test_result_is_whole_and_shows_what_its_notes_say(result, tmp_path):
     name, found = result
     CHECKS[name](found.rows)
-    assert registry.EXPERIMENTS[f"net-{name}"].source.startswith("no paper's")
+    experiment = registry.EXPERIMENTS[f"net-{name}"]
+    assert experiment.source.startswith("no paper's")
+    check_rows(found)
+    check_files(experiment, found, experiment.options(QUICK), tmp_path)
 
 
 def test_incast_without_a_timeout_may_stand_still():
