@@ -228,8 +228,9 @@ class TestRun:
 
 @needs_mpi
 class TestLaunch:
-    @pytest.mark.parametrize("setting", ["run.json", "run.compute_record"])
-    @pytest.mark.parametrize("finalize", ["", "MPI.Finalize()"])
+    @pytest.mark.parametrize(
+        ("setting", "finalize"), [("run.json", "MPI.Finalize()"), ("run.compute_record", "")]
+    )
     def test_output_that_cannot_be_written_ends_with_1(self, script, tmp_path, setting, finalize):
         (tmp_path / "out").symlink_to("/dev/full")
         (tmp_path / "out.0").symlink_to("/dev/full")

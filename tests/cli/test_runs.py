@@ -8,7 +8,7 @@ from app_runs import assert_same_bits, load, run_to_state
 from cli_runs import command, ran, reported
 from native_programs import needs_provider, on_bad_networks
 
-SMALL = ["--size", "6", "--steps", "30", "--thermo", "10"]
+SMALL = ["--size", "6", "--steps", "20", "--thermo", "10"]
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def of_odp(total, *counters, none_of=()):
     ("num_ranks", "options", "judge"),
     [
         (4, ["--memory", "part", "--policy", "page"], lambda total: of_smmu(total, True)),
-        (4, ["--memory", "part", "--policy", "all", "--timeout", "20us"],
+        (2, ["--memory", "part", "--policy", "all", "--timeout", "20us"],
          lambda total: of_smmu(total, True)),
-        (4, MODEL, lambda total: of_smmu(total, True)),
-        *((4, ["--memory", memory], lambda total: of_smmu(total, False))
+        (2, MODEL, lambda total: of_smmu(total, True)),
+        *((2, ["--memory", memory], lambda total: of_smmu(total, False))
           for memory in ("pretouch", "ideal", "pin")),
         (2, [*MINI, "--platform", "vmmc-myrinet"], of_mini),
         (2, [*MINI, *SMALL_MINI], lambda total: of_mini(total, is_small=True)),
@@ -135,7 +135,7 @@ def test_page_lost_without_an_event_ends_a_checked_run_with_a_sentence(transport
 
 
 def test_sixteen_ranks_on_few_cores_finish():
-    words = ["lammps", "--size", "8", "--steps", "10"]
+    words = ["lammps", "--size", "8", "--steps", "1"]
     assert "on 16 procs" in ran("launch", "-n", "16", "--quiet", *words, timeout_s=240).stdout
 
 
