@@ -75,7 +75,9 @@ def test_files_after_a_failure_run_in_another_launch(source):
     assert done.stdout.rstrip().splitlines()[-1].startswith("====") and "1 passed" in done.stdout
 
 
-def test_repeated_runs_have_a_line_each_with_what_failed(source, tmp_path):
+def test_repeated_runs_have_a_line_each_with_what_failed(source, tmp_path, monkeypatch):
+    # Most of the time of the runs, beside busy loops, would be the import of plugins.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     sometimes = """
 import os, pathlib
 def test_every_other_time():
