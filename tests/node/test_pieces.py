@@ -75,8 +75,15 @@ LIMITS = {
 """With these each of three nodes holds five pages of each other by firehoses."""
 
 
-@pytest.mark.parametrize("transport", ["facade", "fabric"])
-@pytest.mark.parametrize("memory", LIMITS)
+@pytest.mark.parametrize(
+    ("memory", "transport"),
+    [
+        ("bounce", "facade"),
+        ("pin-rendezvous", "fabric"),
+        ("firehose", "fabric"),
+        ("utlb", "facade"),
+    ],
+)
 def test_every_byte_arrives(memory, transport, tmp_path):
     limits = [word for limit in LIMITS[memory] for word in ("--set", limit)]
     words = ("--memory", memory, "--transport", transport, *limits)
@@ -101,12 +108,10 @@ def test_copies_overlap_the_way_of_other_pieces(tmp_path):
     is one at each end, and nothing overlaps."""
     words = ("--memory", "bounce")
     _, many = run(tmp_path, STREAM, 2, *words)
-    _, again = run(tmp_path, STREAM, 2, *words)
     _, few = run(tmp_path, STREAM, 2, *words, "--set", "strategy.bounce_buffers=2")
     _, alone = run(tmp_path, STREAM, 2, "--memory", "ideal")
     start_ns = platform.load("exanest-qfdb").tables["pin_absent"].cost_ns(1 << 20)
     many_ns = many["virtual_time_ns"] - start_ns
-    assert again["virtual_time_ns"] == many["virtual_time_ns"]
     assert many["copied_bytes"] == 2 << 20 and many["pool_waits"] == 0
     in_turn_ns = 2 * many["copy_ns"] + alone["virtual_time_ns"]
     assert alone["virtual_time_ns"] < many_ns < 0.8 * in_turn_ns

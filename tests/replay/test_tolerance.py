@@ -1,6 +1,8 @@
 """Where the time of a replay went, by cost: the shares add up to it, a cost that is hidden may grow
 until it shows, and curves predict what replays give."""
 
+import contextlib
+import io
 import json
 import shutil
 import subprocess
@@ -59,7 +61,7 @@ def test_time_of_compute_alone_is_all_its():
 @pytest.mark.parametrize("memory", ["part", "pretouch", "bounce", "odp", "pin"])
 def test_shares_are_the_whole_time(memory):
     """No time is left out: when all costs are doubled, so is the run."""
-    found, _, _ = shares(halo(6, [1, 2], steps=3), f"run.memory={memory}")
+    found, _, _ = shares(halo(4, [1, 2], steps=2), f"run.memory={memory}")
     for way in ("up", "down"):
         assert sum(getattr(each, way) for each in found.values()) == pytest.approx(1, abs=2e-3)
     page_in = sum(each.share for each in found.values() if each.group == "page-in")
@@ -172,27 +174,34 @@ def file(tmp_path):
     return written(tmp_path / "app.pwt", halo(4, [1], steps=2))
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-def test_command_shows_and_writes_it(file, tmp_path, capsys, processes):
-    words = ["--memory", "part", "--costs", "all", "--loss", "2", "-j", processes]
-    files = ["--json", str(tmp_path / "c.json"), "--html", str(tmp_path / "c.html")]
-    assert main(["replay", file, *words, *files]) == 0
-    said = capsys.readouterr().out
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """What the command prints, and the folder of what it writes."""
+    folder = tmp_path_factory.mktemp("studied")
+    file = written(folder / "app.pwt", halo(4, [1], steps=2))
+    words = ["--memory", "part", "--costs", "all", "--loss", "2", "-j", "2"]
+    files = ["--json", str(folder / "c.json"), "--html", str(folder / "c.html")]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["replay", file, *words, *files]) == 0
+    return said.getvalue(), folder
+
+
+def test_command_shows_and_writes_it(studied):
+    said, folder = studied
     assert "loses 2 % at" in said and "costs.page_in_page" in said
     assert max(map(len, said[said.index("\npart ") :].split("PERFORMANCE")[0].splitlines())) <= 80
-    costs = json.loads((tmp_path / "c.json").read_text())["replay"]["costs"]
+    costs = json.loads((folder / "c.json").read_text())["replay"]["costs"]
     assert costs["explained"] == pytest.approx(1, abs=2e-3) and costs["loss"] == 0.02
     assert costs["replays"] > len(costs["costs"])
-    page = (tmp_path / "c.html").read_text()
+    page = (folder / "c.html").read_text()
     assert page.count('type="range"') == len(costs["curves"]["groups"])
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's package chromium")
-def test_browser_predicts_the_run_time(file, tmp_path):
-    page, data = tmp_path / "c.html", tmp_path / "c.json"
-    words = ["--memory", "part", "--costs", "all", "--html", str(page), "--json", str(data)]
-    assert main(["replay", file, *words]) == 0
-    run_s = json.loads(data.read_text())["replay"]["costs"]["run_s"]
+def test_browser_predicts_the_run_time(studied, tmp_path):
+    _, folder = studied
+    page = folder / "c.html"
+    run_s = json.loads((folder / "c.json").read_text())["replay"]["costs"]["run_s"]
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     done = subprocess.run(
         [*browser, f"--user-data-dir={tmp_path}", page.as_uri()],

@@ -1,7 +1,7 @@
 """Equal runs give nearly equal times: without contention virtual times agree to 0.01 %, and mostly
 every figure of the machine does, however busy this host is.
 
-PAGEWIRE_TEST_RUNS: runs of each case that are held against each other (3). The program lies in
+PAGEWIRE_TEST_RUNS: runs of each case that are held against each other (2). The program lies in
 a folder that nobody writes to: a folder that changes makes Python's import system read it again.
 """
 
@@ -18,7 +18,7 @@ from pagewire.cli.commands import repetitions
 from pagewire.cli.launch.mpi_choice import Mpi
 
 PROGRAM = pathlib.Path(__file__).with_name("one_flow_at_a_time.py")
-NUM_RUNS = int(os.environ.get("PAGEWIRE_TEST_RUNS", "3"))
+NUM_RUNS = int(os.environ.get("PAGEWIRE_TEST_RUNS", "2"))
 
 LOSSES = [
     "impairments.packet_loss=1:50:7", "impairments.duplication=1:20:8", "impairments.delay=1:20:9",

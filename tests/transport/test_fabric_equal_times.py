@@ -46,7 +46,7 @@ def launch(folder: pathlib.Path, transport: str, memory: str, *words: str) -> tu
     return reported(folder, 2, *chosen, *words, cwd=folder)
 
 
-@pytest.mark.parametrize("memory", ["pretouch", "part", "pin", "ideal"])
+@pytest.mark.parametrize("memory", ["part", "pin"])
 def test_point_to_point_takes_the_same_virtual_time(tmp_path, memory):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM, encoding="utf-8")

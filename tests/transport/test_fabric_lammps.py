@@ -21,9 +21,9 @@ except ConfigError as error:
 if fabric.missing():
     pytest.skip("pagewire was built without libfabric's headers", allow_module_level=True)
 
-NUM_CELLS, NUM_STEPS = 8, 50
+NUM_CELLS, NUM_STEPS = 8, 30
 
-EAM = """\
+EAM = f"""\
 # Copper by the embedded-atom potential that comes with LAMMPS
 units           metal
 atom_style      atomic
@@ -39,7 +39,7 @@ neigh_modify    every 1 delay 5 check yes
 fix             1 all nve
 timestep        0.005
 thermo          10
-run             50
+run             {NUM_STEPS}
 """
 
 
@@ -78,6 +78,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
     return tmp_path_factory.mktemp("lammps")
 
 
+@functools.cache
 def over_the_provider(
     case: str, num_ranks: int, folder: pathlib.Path, *options: str
 ) -> subprocess.CompletedProcess[str]:
@@ -86,9 +87,10 @@ def over_the_provider(
     return ran(*words, environ={"LAMMPS_POTENTIALS": potentials})
 
 
-@pytest.mark.parametrize("memory", ["part", "pretouch"])
-@pytest.mark.parametrize("num_ranks", [2, 4])
-@pytest.mark.parametrize("case", ["melt", "eam", "water"])
+@pytest.mark.parametrize(
+    ("case", "num_ranks", "memory"),
+    [("melt", 2, "part"), ("eam", 4, "pretouch"), ("water", 2, "part")],
+)
 def test_thermo_output_is_the_plain_runs_digit_for_digit(case, num_ranks, memory, folder):
     done = over_the_provider(case, num_ranks, folder, "--quiet", "--memory", memory)
     lines = thermo(done.stdout)
@@ -103,7 +105,9 @@ def test_energies_are_the_bundled_apps(folder):
     words = ("--size", str(NUM_CELLS), "--steps", str(NUM_STEPS))
     done = ran("launch", "-n", "2", "--quiet", "lammps", *words)
     of_app = [[float(word) for word in line.split()] for line in thermo(done.stdout)[1:]]
-    head, *lines = thermo(over_the_provider("melt", 2, folder, "--quiet").stdout)
+    head, *lines = thermo(
+        over_the_provider("melt", 2, folder, "--quiet", "--memory", "part").stdout
+    )
     columns = [head.split().index(name) for name in ("Step", "Temp", "E_pair", "TotEng", "Press")]
     of_lammps = [[float(line.split()[i]) for i in columns] for line in lines]
     assert of_lammps[0] == pytest.approx(of_app[0], abs=1e-7)
@@ -113,7 +117,7 @@ def test_energies_are_the_bundled_apps(folder):
 
 
 def test_water_is_rigid_and_its_electrostatics_are_long_range(folder):
-    done = over_the_provider("water", 2, folder, "--quiet")
+    done = over_the_provider("water", 2, folder, "--quiet", "--memory", "part")
     assert "216 = # of frozen angles" in done.stdout
     assert re.search(r"^PPPM\S* initialization", done.stdout, flags=re.MULTILINE)
     assert f"2 MPI tasks x {lammps.NUM_THREADS} OpenMP threads" in done.stdout

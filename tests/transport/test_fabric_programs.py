@@ -44,12 +44,7 @@ OTHERS = ("wtime", "session", "files", "port", "regions")
 ALONE = ("pingpong_large", "threads", "spawn", "spawned")
 """In runs of their own: they take long, start otherwise, or print what is not theirs."""
 
-BATCHES = {
-    "messages": (*MESSAGES, *MEMORY, *TYPES),
-    "collectives": COLLECTIVES,
-    "windows": WINDOWS,
-    "others": OTHERS,
-}
+TOGETHER = (*MESSAGES, *MEMORY, *TYPES, *COLLECTIVES, *WINDOWS, *OTHERS)
 
 
 def ok(*names: str) -> list[str]:
@@ -59,24 +54,20 @@ def ok(*names: str) -> list[str]:
 def test_every_program_of_the_sources_is_run():
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("*.c"))
     there = re.findall(r"^CHECK_PROGRAM\((\w+)\)", text, re.MULTILINE)
-    listed = [name for batch in BATCHES.values() for name in batch]
-    assert sorted(there) == sorted([*listed, *ALONE])
+    assert sorted(there) == sorted([*TOGETHER, *ALONE])
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_programs_pass_on_plain_mpich(num_ranks):
-    names = [name for batch in BATCHES.values() for name in batch]
-    done = plain(num_ranks, programs(), *names)
+def test_programs_pass_on_plain_mpich():
+    done = plain(3, programs(), *TOGETHER)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ok(*names)
+    assert done.stdout.splitlines() == ok(*TOGETHER)
 
 
 @needs_provider
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
-@pytest.mark.parametrize("batch", BATCHES)
-def test_programs_pass_over_the_ni(batch, num_ranks, tmp_path):
-    lines, report = launch_with_report(tmp_path, num_ranks, programs(), *BATCHES[batch])
-    assert lines == ok(*BATCHES[batch])
+def test_programs_pass_over_the_ni(num_ranks, tmp_path):
+    lines, report = launch_with_report(tmp_path, num_ranks, programs(), *TOGETHER)
+    assert lines == ok(*TOGETHER)
     totals = report["totals"]
     assert totals["malformed_frames"] == totals["crc_errors"] == totals["transfers_failed"] == 0
     if num_ranks > 1:
@@ -96,12 +87,9 @@ def settings(**values: str) -> tuple[str, ...]:
     ("options", "counts"),
     [
         (settings(run__memory="pretouch"), {"touch_ns": True, "translation_faults": False}),
-        (settings(run__memory="ideal"), {"translation_faults": False}),
-        (settings(run__memory="pin"), {"translation_faults": False}),
         (settings(run__policy="all", run__timeout="100us"), {"translation_faults": True}),
         (settings(run__err="false", run__timeout="50us"), {"errs_sent": False, "timeouts": True}),
         (settings(run__eager_limit="0"), {"eager_bytes": False}),
-        (settings(run__eager_limit="4KiB"), {"eager_messages": True}),
         (settings(smmu__mode="stall"), {"accesses_stalled": True}),
     ],
     ids=lambda value: "-".join(value[1::2]) if isinstance(value, tuple) else "",
@@ -133,10 +121,11 @@ def test_programs_pass_over_a_bad_network(sites, tmp_path):
 
 
 @needs_provider
-@pytest.mark.parametrize("wire", ["shm", "tcp"])
-def test_programs_pass_over_each_wire(wire, tmp_path):
+def test_programs_pass_over_tcp(tmp_path):
+    """Not by shared memory, as the other tests here."""
     names = ("pingpong", "unexpected", "completion", "reductions", "one_sided_locks")
-    lines, _ = launch_with_report(tmp_path, 3, programs(), *names, options=settings(run__wire=wire))
+    options = settings(run__wire="tcp")
+    lines, _ = launch_with_report(tmp_path, 3, programs(), *names, options=options)
     assert lines == ok(*names)
 
 
@@ -153,7 +142,6 @@ THREADS = ("threads", "reductions", "one_sided_locks")
 @pytest.mark.parametrize(
     ("num_ranks", "words", "names"),
     [
-        (2, ("--threads", *THREADS), THREADS),
         (3, ("--threads", *THREADS), THREADS),
         (2, ("spawn",), ("spawn", "spawned")),
     ],
@@ -167,7 +155,7 @@ def test_threads_and_spawned_processes_on_plain_mpich(num_ranks, words, names):
 @pytest.mark.parametrize(
     ("num_ranks", "words", "names"),
     [
-        *((num_ranks, ("--threads", *THREADS), THREADS) for num_ranks in (1, 2, 3)),
+        (3, ("--threads", *THREADS), THREADS),
         (2, ("spawn",), ("spawn", "spawned")),
     ],
 )
@@ -180,9 +168,8 @@ needs_fortran = pytest.mark.skipif(not shutil.which("gfortran"), reason="needs g
 
 
 @needs_fortran
-@pytest.mark.parametrize("num_ranks", [1, 2, 3])
-def test_fortran_on_plain_mpich(num_ranks):
-    done = plain(num_ranks, fortran("gfortran"))
+def test_fortran_on_plain_mpich():
+    done = plain(3, fortran("gfortran"))
     assert done.stdout.split() == ["ok", "fortran"], done.stderr
 
 
