@@ -249,28 +249,43 @@ int pw_node_config_topology(const pw_node_config *config, uint32_t num_ranks, pw
     return PW_OK;
 }
 
-/* The topology, where the host gives none. PW_OK, and NULL for the machine's own as it comes, which
- * the NI makes. */
-static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
-                         uint32_t num_nodes, pw_topology **out, pw_sentence *reason)
+int pw_node_config_topology_apart(const pw_node_config *config, uint32_t num_ranks,
+                                  pw_topology **out, pw_sentence *reason)
 {
     const pw_node_run *run = &config->run;
-    *out = NULL;
     const int64_t model = config->settings.network_model;
-    if (model != PW_NETWORK_PRIVATE && !opening->links)
+    *out = NULL;
+    if (model != PW_NETWORK_PRIVATE)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "network.model = '%s': only nodes of one process can share "
                                   "links; record the run and replay it with them",
                                   model == PW_NETWORK_LINKS ? "links" : "packets");
-    if (!opening->topology && run->ranks_per_node > 1)
+    if (run->ranks_per_node > 1)
         return pw_sentence_refuse(reason, PW_ERR_INVALID,
                                   "run.ranks_per_node = %lld: only ranks of one process can "
                                   "share a node; record the run with 1 and replay it with that",
                                   (long long)run->ranks_per_node);
     const bool is_usual = !strcmp(run->topology, "qfdb") && !strcmp(run->placement, "packed") &&
                           !run->failed[0] && !run->lossy[0];
-    if (opening->topology || is_usual) return PW_OK;
-    return pw_node_config_topology(config, num_nodes, out, reason);
+    return is_usual ? PW_OK : pw_node_config_topology(config, num_ranks, out, reason);
+}
+
+/* The topology, where the host gives none: of the nodes that the run starts with. */
+static int make_topology(const pw_node_config *config, const pw_node_opening *opening,
+                         const pw_wire *wire, pw_topology **out, pw_sentence *reason)
+{
+    const uint32_t num_started = opening->num_started ? opening->num_started : wire->num_nodes;
+    *out = NULL;
+    if (opening->topology) return PW_OK;
+    int code = pw_node_config_topology_apart(config, num_started, out, reason);
+    if (code < 0 || !*out || wire->node < num_started) return code;
+    pw_topology_destroy(*out);
+    *out = NULL;
+    return pw_sentence_refuse(reason, PW_ERR_INVALID,
+                              "network.topology = '%s', placement '%s': it has places for the %u "
+                              "ranks that the run starts with, and none for a process that a "
+                              "program starts; leave network.* at its default",
+                              config->run.topology, config->run.placement, num_started);
 }
 
 int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
@@ -279,7 +294,7 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     const char *why;
     pw_topology *topology = NULL;
     int code = opening->is_process ? set_huge_pages(config, reason) : PW_OK;
-    if (code == PW_OK) code = make_topology(config, opening, wire->num_nodes, &topology, reason);
+    if (code == PW_OK) code = make_topology(config, opening, wire, &topology, reason);
     if (code < 0) return code;
     code = create(config, opening, wire, out, &why);
     if (code < 0) {

@@ -42,6 +42,7 @@ def print_environment(
     _clear(directory)
     machine = platform.load(settings.run.platform)
     node_file.write(str(directory / NODE_FILE), settings, machine, num_ranks=num_ranks)
+    node_file.check_network(settings, machine, num_ranks)
     variables = fabric.environment(wanted, mpi, str(directory))
     variables["PAGEWIRE_LAUNCH_DIR"] = str(directory)
     variables["PAGEWIRE_NODE_FILE"] = str(directory / NODE_FILE)

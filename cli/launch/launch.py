@@ -251,6 +251,7 @@ def launch_command(
         machine = platform.load(run.platform)
         path = variables["PAGEWIRE_NODE_FILE"]
         node_file.write(path, settings, machine, num_ranks=num_ranks, folders=folders)
+        node_file.check_network(settings, machine, num_ranks)
         words = mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables)
         process = _start([*words, *command], variables, stdout)
         outcome = _watched(

@@ -118,9 +118,13 @@ typedef struct {
 /* The network of the settings, for so many ranks. PW_ERR_* with the reason. */
 int pw_node_config_topology(const pw_node_config *config, uint32_t num_ranks, pw_topology **out,
                             pw_sentence *reason);
-/* Every host makes its node here. The node takes the wire, and closes it at its end; what both point
- * to is copied, but for the strategy's; impairments are planned. A negative code leaves nothing, and
- * the wire to the caller; the reason is a sentence. */
+/* The same of ranks that are processes of their own: they share neither links nor nodes. NULL: the
+ * machine's own network as it comes, which the NI makes. */
+int pw_node_config_topology_apart(const pw_node_config *config, uint32_t num_ranks,
+                                  pw_topology **out, pw_sentence *reason);
+/* Every host makes its node here. The node takes the wire, and closes it at its end; what both
+ * point to is copied, but for the strategy's; impairments are planned. A negative code leaves
+ * nothing, and the wire to the caller; the reason is a sentence. */
 int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, pw_wire *wire,
                  pw_node **out, pw_sentence *reason);
 /* cdef end */

@@ -72,6 +72,15 @@ def script(tmp_path):
             )
             for transport in ("facade", "fabric")
         ),
+        *(
+            (["launch", "-n", "4", "--set", text, "SELF"], expected)
+            for text, expected in (
+                ("network.topology=torus:2", "torus:2' has 2 places for 4 nodes"),
+                ("network.failed=1 to", "links '1 to'"),
+                ("network.model=links", "only nodes of one process can share links"),
+                ("run.ranks_per_node=2", "only ranks of one process can share a node"),
+            )
+        ),
         (["launch", "-n", "2", "--nothing", "SELF"], "--nothing"),
         (["launch", "-n", "2", "--no-err", "--timeout", "none", "SELF"], "faulted block"),
         (["compare", "-n", "0", "SELF"], "-n 0"),
