@@ -84,6 +84,11 @@ class Topology(Closing):
         """Numbers of links; see `links`."""
         return int(lib.pw_topology_num_links(self.c))
 
+    @property
+    def num_working(self) -> int:
+        """Links that there are and work."""
+        return int(lib.pw_topology_num_working(self.c))
+
     def link(self, number: int) -> Link:
         """By its number, below num_links."""
         return link_of(self.c, number)

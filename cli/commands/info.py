@@ -107,7 +107,7 @@ def print_topology(environ: Mapping[str, str], num_ranks: int) -> None:
         ]
         rows = [
             ("ranks, places, routers", f"{num_ranks:,}, {made.num_places:,}, {made.num_routers:,}"),
-            ("links, each way of a cable", f"{sum(1 for _ in made.links()):,}"),
+            ("links, each way of a cable", f"{made.num_working:,}"),
             ("failed links", f"{len(gone):,}: {_beginning(gone)}" if gone else "none"),
             ("hops between two ranks", f"{far.mean:.2f} on average, {far.longest} at most"),
             ("pairs by hops", shares),

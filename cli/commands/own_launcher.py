@@ -38,11 +38,11 @@ def print_environment(
     said = launch.choose_mpi(wanted, chosen) if chosen else ""
     settings = launch.check_settings(wanted, chosen)
     mpi = mpi_choice.find(settings.run.mpi, ask=True)
+    machine = platform.load(settings.run.platform)
+    node_file.check_network(settings, machine, num_ranks)
     directory = pathlib.Path(folder).absolute()
     _clear(directory)
-    machine = platform.load(settings.run.platform)
     node_file.write(str(directory / NODE_FILE), settings, machine, num_ranks=num_ranks)
-    node_file.check_network(settings, machine, num_ranks)
     variables = fabric.environment(wanted, mpi, str(directory))
     variables["PAGEWIRE_LAUNCH_DIR"] = str(directory)
     variables["PAGEWIRE_NODE_FILE"] = str(directory / NODE_FILE)

@@ -231,6 +231,8 @@ def launch_command(
     """
     settings = config.load(environ=environ)
     run = settings.run
+    machine = platform.load(run.platform)
+    node_file.check_network(settings, machine, num_ranks)
     mpi = mpi_choice.find(run.mpi, ask=run.transport == "fabric" or bool(run.hosts))
     marker = uuid.uuid4().hex
     is_spread = _is_spread(run.hosts, environ)
@@ -248,10 +250,8 @@ def launch_command(
         variables = _variables(settings, environ, mpi, directory)
         variables[MARKER] = marker
         variables["PAGEWIRE_PROGRAM"] = program
-        machine = platform.load(run.platform)
         path = variables["PAGEWIRE_NODE_FILE"]
         node_file.write(path, settings, machine, num_ranks=num_ranks, folders=folders)
-        node_file.check_network(settings, machine, num_ranks)
         words = mpi.command(num_ranks, run.hosts, run.mpiexec_options, variables)
         process = _start([*words, *command], variables, stdout)
         outcome = _watched(

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pagewire.native import declared, ffi, lib
 from pagewire.native.output import write_file
 from pagewire.native.settings import ConfigError, declarations, format_value
-from pagewire.ni.engine_view import engine_struct
 from pagewire.run.settings import impairment_planners
 from pagewire.run.settings.config import Config, encoded, load
 from pagewire.run.settings.platform import Platform
@@ -32,7 +31,7 @@ def write(
 def check_network(config: Config, platform: Platform, num_ranks: int) -> None:
     """Refuse a network in which ranks that are processes cannot stand: ConfigError."""
     settings = config.node_config()
-    settings.costs = engine_struct("pw_costs", platform.costs.as_dict())[0]
+    settings.costs.nodes_per_qfdb = platform.costs.nodes_per_qfdb
     made, reason = ffi.new("pw_topology **"), ffi.new("pw_sentence *")
     if lib.pw_node_config_topology_apart(settings, num_ranks, made, reason) < 0:
         raise ConfigError(declared.text(reason.text))

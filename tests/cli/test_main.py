@@ -60,7 +60,14 @@ def script(tmp_path):
                 ("impairments.planner=nil:B", "impairments.planner = 'nil:B': no module"),
                 ("impairments.planner=uni", "did you mean 'uniform'"),
                 ("run.memori=pin", "did you mean 'run.memory'"),
+                ("network.failed=1 to", "links '1 to'"),
+                ("network.model=links", "only nodes of one process can share links"),
+                ("run.ranks_per_node=2", "only ranks of one process can share a node"),
             )
+        ),
+        (
+            ["launch", "-n", "4", "--set", "network.topology=torus:2", "SELF"],
+            "torus:2' has 2 places for 4 nodes",
         ),
         (["launch", "-n", "2", "--platform", "exanest", "SELF"], "unknown platform 'exanest'"),
         (["launch", "-n", "2", "--config", "/none.toml", "SELF"], "/none.toml"),
@@ -71,15 +78,6 @@ def script(tmp_path):
                 "run.trace = '/none/x': there is no folder",
             )
             for transport in ("facade", "fabric")
-        ),
-        *(
-            (["launch", "-n", "4", "--set", text, "SELF"], expected)
-            for text, expected in (
-                ("network.topology=torus:2", "torus:2' has 2 places for 4 nodes"),
-                ("network.failed=1 to", "links '1 to'"),
-                ("network.model=links", "only nodes of one process can share links"),
-                ("run.ranks_per_node=2", "only ranks of one process can share a node"),
-            )
         ),
         (["launch", "-n", "2", "--nothing", "SELF"], "--nothing"),
         (["launch", "-n", "2", "--no-err", "--timeout", "none", "SELF"], "faulted block"),
