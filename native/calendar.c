@@ -234,12 +234,13 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
 }
 
 /* Book what is free from at_ns on, in one piece of max_ns at most that begins before before_ns.
- * Its start, PW_NEVER: there is none; *end_ns is its end. */
+ * Its start, PW_NEVER: there is none; *end_ns is its end, PW_NEVER too. */
 static int64_t book_piece(pw_calendar *calendar, int64_t at_ns, int64_t max_ns, int64_t before_ns,
                           int64_t *end_ns)
 {
     uint32_t position;
     const int64_t start_ns = find_gap(calendar, at_ns, 1, &position);
+    *end_ns = PW_NEVER;
     if (start_ns >= before_ns) return PW_NEVER;
     *end_ns = add_ns(start_ns, max_ns);
     if (*end_ns > before_ns) *end_ns = before_ns;

@@ -33,7 +33,8 @@ int64_t pw_calendar_book(pw_calendar *calendar, int64_t at_ns, int64_t duration_
 /* Book duration_ns in the earliest gaps at or after at_ns, in pieces; returns when the last ends.
  */
 int64_t pw_calendar_spend(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns);
-/* Book one piece of it: the earliest gap, as far as it goes. Its start, PW_NEVER: there is none. */
+/* Book one piece of it: the earliest gap, as far as it goes. Start and end, PW_NEVER: there is
+ * none. */
 int64_t pw_calendar_spend_piece(pw_calendar *calendar, int64_t at_ns, int64_t duration_ns,
                                 int64_t *end_ns);
 /* Book every gap between from_ns and to_ns: nobody else gets the resource there. */

@@ -96,10 +96,7 @@ static int64_t book(pw_links *links, uint32_t link, uint64_t wire_bytes, int64_t
     for (int64_t left_ns = busy_ns; left_ns > 0;) {
         const int64_t start_ns =
             pw_calendar_spend_piece(&state->calendar, *end_ns, left_ns, end_ns);
-        if (start_ns == PW_NEVER) {
-            *end_ns = PW_NEVER;
-            break;
-        }
+        if (start_ns == PW_NEVER) break;
         if (first_ns == PW_NEVER) first_ns = start_ns;
         pw_link_note_busy(links, state, start_ns, *end_ns - start_ns);
         left_ns -= *end_ns - start_ns;
