@@ -90,6 +90,9 @@ class Section:
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"{type(self).__name__}.{name} is not to be changed")
 
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"{type(self).__name__}.{name} is not to be deleted")
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._values() == other._values()
 
