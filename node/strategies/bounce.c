@@ -25,7 +25,9 @@ typedef struct {
 } pool;
 
 #define ALIGNMENT_BYTES ((uint64_t)1 << 16)
-#define OWN_ADDRESS ((uint64_t)0xff << 40) /* without bytes: the last of PW_USER_BITS */
+/* Far from what programs map, so that a walk finds no table that a buffer of theirs has brought in:
+ * the same with bytes, where it is free, and without. */
+#define OWN_ADDRESS ((uint64_t)0x30 << 40)
 
 static uint64_t pool_bytes(const pool *pool) { return pool->num_buffers * pool->buffer_bytes; }
 
@@ -45,8 +47,8 @@ static bool find_memory(pool *pool)
         pool->memory = (uint8_t *)OWN_ADDRESS;
         return true;
     }
-    void *mapped =
-        mmap(NULL, mapped_bytes(pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *mapped = mmap((void *)OWN_ADDRESS, mapped_bytes(pool), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return false;
     pool->mapped = mapped;
     pool->memory = (uint8_t *)mapped + (-(uintptr_t)mapped & (ALIGNMENT_BYTES - 1));
