@@ -264,6 +264,7 @@ int pw_node_record_start(pw_node *node, const char *path, uint64_t eager_limit_b
     if (!made) return PW_ERR_NOMEM;
     made->rank = node->wire->node;
     made->memory = node->memory;
+    made->pinned = &node->context.pinned_pages;
     made->calls = &node->calls;
     made->eager_limit_bytes = eager_limit_bytes;
     made->descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -87,9 +87,22 @@ static pw_page_range pages_of(pw_span span)
                            pw_page_of(span.address + span.num_bytes - 1) + 1 - first_page};
 }
 
+/* A mapping that went and came anew took the pins along, and has pages that look as before. */
+static void look_at_pins(pw_recorder *recorder, pw_page_range range)
+{
+    const uint64_t end_page = range.first_page + range.num_pages;
+    for (uint64_t page = range.first_page, run;
+         (run = pw_page_counts_next(recorder->pinned, &page, end_page)) > 0; page += run) {
+        if (pw_memory_is_pinned(recorder->memory, page, run) != 0) continue;
+        put_news(recorder, page, run, PW_PAGE_ABSENT);
+        pw_believed_unmap(&recorder->pages, (pw_page_range){page, run});
+    }
+}
+
 void pw_record_look(pw_recorder *recorder, pw_span span)
 {
     if (recorder->error) return;
+    look_at_pins(recorder, pages_of(span));
     if (pw_believed_look(&recorder->pages, recorder->memory, pages_of(span), put_news, recorder) <
         0)
         recorder->error = ENOMEM;

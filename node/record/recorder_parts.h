@@ -5,6 +5,7 @@
 #include "node/messages/messages.h"
 #include "node/record/believed_pages.h"
 #include "node/record/recorder.h"
+#include "node/strategies/page_counts.h"
 
 /* Which message a receive from any source took. */
 typedef struct {
@@ -44,6 +45,7 @@ struct pw_recorder {
     int error; /* errno of the first failure: nothing is recorded any more */
     uint32_t rank;
     pw_memory *memory;
+    const pw_page_counts *pinned; /* what the strategy believes to be pinned */
     const pw_call_counts *calls;
     uint64_t eager_limit_bytes;
     pw_pwt_open_chunk *tail, *ops, *matches, *times, *regions, *turns, *keys,
