@@ -35,7 +35,8 @@ for step in range(3):  # one message at a time: nothing contends
     if rank == 1:
         world.Send(sent, 0, step)
 world.Sendrecv(sent[:8], (rank + 1) % size, 9, received[:8], (rank - 1) % size, 9)
-world.Dup().Free()
+if "alike" not in sys.argv:  # MPI's own buffers cross a page or not, by where a run's heap begins
+    world.Dup().Free()
 if "die" in sys.argv:
     import os
     for _ in range(2000):
@@ -59,9 +60,8 @@ def ring_trace(ring, tmp_path_factory):
     return path
 
 
-def recorded(path, ring, *words, test=False):
-    arguments = ["test"] if test else []
-    ran("record", "-n", "2", "-o", str(path), "--compute", "none", *words, ring, *arguments)
+def recorded(path, ring, *words, told=()):
+    ran("record", "-n", "2", "-o", str(path), "--compute", "none", *words, ring, *told)
 
 
 def streams(path, kind):
@@ -71,7 +71,7 @@ def streams(path, kind):
 
 def test_trace_holds_what_the_program_did_and_no_test_in_vain(ring, tmp_path):
     path = tmp_path / "ring.pwt"
-    recorded(path, ring, test=True)
+    recorded(path, ring, told=["test"])
     with Reader(str(path)) as reader:
         meta, found = reader.meta(), list(reader.records(1))
     assert meta["num_ranks"] == 2 and meta["settings"] == {"run.compute": "none"}
@@ -196,13 +196,13 @@ def test_replay_under_another_strategy_is_what_a_run_under_it_is(
     transport, memory, others, ring, tmp_path
 ):
     path, table, report = (tmp_path / name for name in ("r.pwt", "t.json", "r.json"))
-    recorded(path, ring, "--transport", transport, "--memory", memory)
+    recorded(path, ring, "--transport", transport, "--memory", memory, told=["alike"])
     assert main(["replay", str(path), "--memory", ",".join(others), "--json", str(table)]) == 0
     rows = json.loads(table.read_text(encoding="utf-8"))["entries"]
     assert [row["memory"] for row in rows] == others
     for row in rows:
         words = ["--compute", "none", "--transport", transport, "--memory", row["memory"]]
-        ran("launch", "-n", "2", *words, "--json", str(report), ring)
+        ran("launch", "-n", "2", *words, "--json", str(report), ring, "alike")
         ranks = json.loads(report.read_text(encoding="utf-8"))["ranks"]
         live_ns = max(rank["virtual_time_ns"] for rank in ranks)
         assert round(row["virtual_time_s"] * 1e9) == live_ns, row["memory"]
