@@ -101,10 +101,10 @@ static void look_at_pins(pw_recorder *recorder, pw_page_range range)
 
 void pw_record_look(pw_recorder *recorder, pw_span span)
 {
+    const pw_page_range range = pages_of(span);
     if (recorder->error) return;
-    look_at_pins(recorder, pages_of(span));
-    if (pw_believed_look(&recorder->pages, recorder->memory, pages_of(span), put_news, recorder) <
-        0)
+    look_at_pins(recorder, range);
+    if (pw_believed_look(&recorder->pages, recorder->memory, range, put_news, recorder) < 0)
         recorder->error = ENOMEM;
 }
 
