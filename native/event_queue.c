@@ -49,11 +49,17 @@ void pw_event_queue_destroy(pw_event_queue *queue)
 int pw_event_queue_push(pw_event_queue *queue, const pw_event *event)
 {
     pw_event entered = *event;
+    entered.sequence = queue->next_sequence++;
+    return pw_event_queue_push_as_is(queue, &entered);
+}
+
+int pw_event_queue_push_as_is(pw_event_queue *queue, const pw_event *event)
+{
+    const pw_event entered = *event;
     if (PW_ARRAY_MAKE_ROOM(queue->events, queue->length, queue->capacity, CAPACITY_MIN) < 0) {
         queue->lost_event = true;
         return PW_ERR_NOMEM;
     }
-    entered.sequence = queue->next_sequence++;
     pw_event *events = queue->events;
     uint32_t hole = queue->length++;
     while (hole > 0) {

@@ -1,6 +1,6 @@
 /* Event queue: a heap ordered by (time, priority, source, sequence). The sequence is given by
- * push, so events equal in all else leave in the order they came. Grows by doubling; no allocation
- * while it fits. Not thread-safe. */
+ * push, so events equal in all else leave in the order they came, or by who pushes. Grows by
+ * doubling; no allocation while it fits. Not thread-safe. */
 #ifndef PW_NATIVE_EVENT_QUEUE_H
 #define PW_NATIVE_EVENT_QUEUE_H
 #include "native/types.h"
@@ -8,7 +8,7 @@
 /* cdef begin */
 typedef struct {
     int64_t time_ns;
-    uint64_t sequence; /* set by push */
+    uint64_t sequence; /* set by pw_event_queue_push */
     uint16_t priority; /* lower leaves first */
     uint16_t source;   /* node the event comes from */
     uint32_t kind;
@@ -31,6 +31,8 @@ uint32_t pw_event_queue_length(const pw_event_queue *queue);
 /* Has a push failed since the queue was created? */
 bool pw_event_queue_lost_event(const pw_event_queue *queue);
 /* cdef end */
+/* The same, with the event's own sequence. */
+int pw_event_queue_push_as_is(pw_event_queue *queue, const pw_event *event);
 /* The first event, NULL when empty; good until the next change. */
 const pw_event *pw_event_queue_first(const pw_event_queue *queue);
 /* Every event of which `goes` says so goes; it is asked once of each. */

@@ -55,6 +55,7 @@ typedef struct {
 } pw_notification;
 
 static inline pw_time pw_later(pw_time a, pw_time b) { return a > b ? a : b; }
+static inline pw_time pw_earlier(pw_time a, pw_time b) { return a < b ? a : b; }
 /* Does a range reach the end of the address space, or go on behind it? */
 static inline bool pw_range_wraps(uint64_t address, uint64_t num_bytes)
 {

@@ -548,6 +548,27 @@ static bool is_told_before(enum pw_frame_kind kind)
            kind != PW_FRAME_ABORT;
 }
 
+uint32_t pw_ni_arrives_first(const uint8_t *data, uint32_t num_bytes)
+{
+    uint32_t first_bytes = 0;
+    uint16_t magic = 0;
+    if (num_bytes >= PW_ENVELOPE_BYTES) memcpy(&magic, data, sizeof magic);
+    if (magic == PW_ENVELOPE_MAGIC) return num_bytes;
+    bool is_pair = false;
+    while (first_bytes < num_bytes) {
+        const pw_frame_header *header = (const pw_frame_header *)(const void *)(data + first_bytes);
+        if (!is_delimited(header, num_bytes - first_bytes)) return num_bytes;
+        const bool is_alone =
+            !is_told_before((enum pw_frame_kind)header->kind) || header->kind == PW_FRAME_BOUND;
+        if (is_alone && first_bytes && !is_pair) return first_bytes;
+        first_bytes += header->frame_bytes;
+        if (is_pair) return first_bytes;
+        is_pair = header->kind == PW_FRAME_BLOCK && header->flags & PW_FLAG_PAIR;
+        if (is_alone && !is_pair) return first_bytes;
+    }
+    return first_bytes;
+}
+
 int64_t pw_ni_arrival_ns(const uint8_t *data, uint32_t num_bytes, bool *keeps_order)
 {
     uint16_t magic = 0;

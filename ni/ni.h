@@ -192,6 +192,9 @@ int pw_ni_rx_burst(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num
 /* A block that this node has sent has come out of the packets' network: the burst to send to its
  * peer now, and when it is there with its last packet. PW_NEVER: there is none, nobody gets it. */
 int64_t pw_ni_passed(pw_ni *ni, const pw_forwarding_out *passed, pw_burst *out);
+/* How many bytes at a burst's beginning arrive as one thing: a message, a frame, or frames that
+ * tell something before, if they stand together. */
+uint32_t pw_ni_arrives_first(const uint8_t *data, uint32_t num_bytes);
 /* When the first of a burst's frames arrives. INT64_MIN: at least one tells what the sender should
  * know before (an answer, a bound), whose own times stand in it. A message keeps its order. */
 int64_t pw_ni_arrival_ns(const uint8_t *data, uint32_t num_bytes, bool *keeps_order);

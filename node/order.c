@@ -1,17 +1,25 @@
 #include "node/order.h"
 #include <stdlib.h>
+#include "native/frames.h"
+#include "native/peers.h"
 
 #include "native/event_queue.h"
 #include "native/status.h"
 
 #define LAST UINT16_MAX /* priority of one that lets those of its time go first */
 #define FIRST_CAPACITY 16u
+#define PUSHED_BITS 40 /* of a sequence, below a node's 24 */
+#define PUSHED_MASK ((UINT64_C(1) << PUSHED_BITS) - 1)
+#define OWN ((UINT64_C(1) << (64 - PUSHED_BITS)) - 1)
+
+_Static_assert(PW_NODES_MAX <= OWN, "a node's number fits into a sequence");
 
 typedef struct {
     pw_ni *ni;
     pw_wire *wire;
     bool owns_wire;    /* nobody has taken it */
     int64_t engine_ns; /* of its event in the heap; PW_NEVER: it has none */
+    pw_peers senders;
 } place;
 
 struct pw_order {
@@ -25,29 +33,64 @@ struct pw_order {
     int64_t now_ns;   /* of the turn */
     int64_t reach_ns; /* nothing that a node does is felt by another one before */
     int64_t end_ns;   /* nor what happens to a packet by any */
-    uint64_t num_turns;
+    int64_t limit_ns; /* no turn at it or behind; PW_NEVER: there is none */
+    uint64_t num_turns, num_pushed;
+    bool lost_sender; /* no memory for it */
 };
 
-/* Time, then node: the queue has 16 bits for the last. What has no room is missed at the next turn.
- */
+/* Time, node (the queue has 16 bits for its low part), then bursts by their sources before the
+ * node's own events: whoever pushes first, also in another process, the order is the same. What has
+ * no room is missed at the next turn. */
 static void push(pw_order *order, int64_t time_ns, bool is_last, pw_event event)
 {
     const uint32_t node = (uint32_t)event.subject;
+    const uint64_t source = event.kind == PW_TURN_BURST ? event.subject >> 32 : OWN;
     event.time_ns = time_ns;
     event.priority = is_last ? LAST : (uint16_t)(node >> 16);
     event.source = (uint16_t)node;
-    (void)pw_event_queue_push(order->queue, &event);
+    event.sequence = source << PUSHED_BITS | (order->num_pushed++ & PUSHED_MASK);
+    (void)pw_event_queue_push_as_is(order->queue, &event);
 }
 
 static uint32_t node_of(const pw_event *event) { return (uint32_t)event->subject; }
 
-/* A burst for it has been sent. It comes when it arrives; messages of one source in their order. */
+/* What is on its way from a node. */
+typedef struct {
+    pw_peer peer;
+    int64_t last_block_ns; /* arrives not later */
+} sender;
+
+/* Of a burst, or a piece of one, that is sent in this turn: when is it its destination's turn? When
+ * it arrives. What tells another node something early, or is late, comes as soon as anything can:
+ * so that what a node feels of others in a window is known before. What comes out of the packets'
+ * network is there. */
+static int64_t comes_ns(pw_order *order, uint32_t node, const pw_wire_burst *burst,
+                        bool *keeps_order)
+{
+    const uint32_t together = order->topology ? pw_topology_together(order->topology) : 1;
+    const bool is_there = order->forwarding || node / together == burst->source / together;
+    const int64_t arrival_ns = pw_ni_arrival_ns(burst->data, burst->num_bytes, keeps_order);
+    const int64_t soon_ns = pw_later(arrival_ns, order->now_ns + (is_there ? 0 : order->reach_ns));
+    const pw_frame_header *header = (const pw_frame_header *)(const void *)burst->data;
+    if (*keeps_order || (header->kind != PW_FRAME_BLOCK && header->kind != PW_FRAME_BOUND))
+        return soon_ns;
+    sender *of = pw_peers_make(&order->places[node].senders, burst->source, sizeof *of);
+    if (!of) {
+        order->lost_sender = true;
+        return soon_ns;
+    }
+    if (header->kind == PW_FRAME_BOUND) return pw_later(soon_ns, of->last_block_ns);
+    of->last_block_ns = pw_later(of->last_block_ns, arrival_ns);
+    return soon_ns;
+}
+
+/* A burst for it has been sent; messages of one source come in their order. */
 static bool note_burst(void *context, uint32_t node, const pw_wire_burst *burst)
 {
     pw_order *order = context;
     bool keeps_order;
-    const int64_t arrival_ns = pw_ni_arrival_ns(burst->data, burst->num_bytes, &keeps_order);
-    push(order, pw_later(arrival_ns, order->now_ns), false,
+    const int64_t time_ns = comes_ns(order, node, burst, &keeps_order);
+    push(order, time_ns, false,
          (pw_event){.kind = PW_TURN_BURST,
                     .subject = (uint64_t)burst->source << 32 | node,
                     .detail = keeps_order ? 0 : burst->token});
@@ -74,6 +117,7 @@ int pw_order_create(uint32_t num_nodes, pw_order **out)
     if (!order) return PW_ERR_NOMEM;
     order->num_nodes = num_nodes;
     order->is_ordered = true;
+    order->limit_ns = PW_NEVER;
     order->places = calloc(num_nodes, sizeof *order->places);
     int code = order->places ? pw_event_queue_create(FIRST_CAPACITY, &order->queue) : PW_ERR_NOMEM;
     if (code == PW_OK) code = make_wires(order);
@@ -81,7 +125,7 @@ int pw_order_create(uint32_t num_nodes, pw_order **out)
         pw_order_destroy(order);
         return code;
     }
-    pw_wire_watch(order->places[0].wire, note_burst, order);
+    pw_wire_watch(order->places[0].wire, note_burst, pw_ni_arrives_first, order);
     *out = order;
     return PW_OK;
 }
@@ -89,8 +133,10 @@ int pw_order_create(uint32_t num_nodes, pw_order **out)
 void pw_order_destroy(pw_order *order)
 {
     if (!order) return;
-    for (uint32_t i = 0; order->places && i < order->num_nodes; i++)
+    for (uint32_t i = 0; order->places && i < order->num_nodes; i++) {
+        pw_peers_clear(&order->places[i].senders);
         if (order->places[i].owns_wire) order->places[i].wire->ops->close(order->places[i].wire);
+    }
     pw_event_queue_destroy(order->queue);
     pw_forwarding_destroy(order->forwarding);
     pw_links_destroy(order->links);
@@ -137,8 +183,31 @@ void pw_order_let_bursts(pw_order *order,
                          void *context)
 {
     order->is_ordered = false;
-    pw_wire_watch(order->places[0].wire, sent, context);
+    pw_wire_watch(order->places[0].wire, sent, NULL, context);
 }
+
+/* ---- nodes elsewhere */
+
+void pw_order_let_nodes(pw_order *order, uint32_t first, uint32_t end,
+                        int (*carry)(void *context, uint32_t node, const pw_wire_burst *burst),
+                        void *context)
+{
+    for (uint32_t node = first; node < end; node++)
+        pw_wire_set_away(order->places[node].wire, carry, context);
+}
+
+int pw_order_bring(pw_order *order, uint32_t node, const pw_wire_burst *burst, int64_t sent_ns)
+{
+    if (node >= order->num_nodes) return PW_ERR_INVALID;
+    order->now_ns = sent_ns;
+    return pw_wire_bring(order->places[node].wire, burst);
+}
+
+void pw_order_set_limit(pw_order *order, int64_t limit_ns) { order->limit_ns = limit_ns; }
+
+int64_t pw_order_next_ns(const pw_order *order) { return pw_event_queue_next_ns(order->queue); }
+
+int64_t pw_order_reach_ns(const pw_order *order) { return order->reach_ns; }
 
 /* ---- who is next */
 
@@ -161,7 +230,8 @@ void pw_order_look(pw_order *order, uint32_t node)
 static int64_t reach_until_ns(const pw_order *order)
 {
     if (!order->is_ordered) return PW_NEVER;
-    const int64_t reach_ns = order->now_ns + order->reach_ns - 1;
+    const int64_t own_ns = order->now_ns + order->reach_ns - 1;
+    const int64_t reach_ns = own_ns < order->limit_ns ? own_ns : order->limit_ns - 1;
     const int64_t passes_ns =
         order->forwarding ? pw_forwarding_next_ns(order->forwarding) : PW_NEVER;
     return passes_ns < reach_ns - order->end_ns ? passes_ns + order->end_ns - 1 : reach_ns;
@@ -212,7 +282,8 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
     do {
         const int code = order->forwarding ? pass(order) : PW_OK;
         if (code < 0) return code;
-        if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
+        if (order->lost_sender || pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
+        if (pw_event_queue_next_ns(order->queue) >= order->limit_ns) return 0;
         if (!pw_event_queue_pop(order->queue, &next)) return 0;
         self = &order->places[node_of(&next)];
     } while (next.kind == PW_TURN_ENGINE && next.time_ns != self->engine_ns);

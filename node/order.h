@@ -1,7 +1,7 @@
 /* Many NIs of one process in one order of virtual time. A heap holds what is to come by (time,
- * node): what an NI will do of itself, a burst at its arrival, and what the host puts there. Bursts
- * are handed over by pointer. All stand in one topology, and share its links if the settings say
- * so. What comes out depends on what is posted and on the settings alone. A turn costs O(log
+ * node): what an NI will do of itself, frames at their arrival, and what the host puts there.
+ * Bursts are handed over by pointer. All stand in one topology, and share its links if the settings
+ * say so. What comes out depends on what is posted and on the settings alone. A turn costs O(log
  * nodes), and nodes that have nothing to do cost none. One thread. */
 #ifndef PW_NODE_ORDER_H
 #define PW_NODE_ORDER_H
@@ -43,9 +43,24 @@ void pw_order_let_bursts(pw_order *order,
                          bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
                          void *context);
 
+/* Several processes that share the nodes: these are not here. `carry`: see pw_wire_set_away. */
+void pw_order_let_nodes(pw_order *order, uint32_t first, uint32_t end,
+                        int (*carry)(void *context, uint32_t node, const pw_wire_burst *burst),
+                        void *context);
+/* A burst of such a node is here, sent in a turn of that time. PW_ERR_INVALID: there is no such
+ * node; PW_ERR_NOMEM. */
+int pw_order_bring(pw_order *order, uint32_t node, const pw_wire_burst *burst, int64_t sent_ns);
+/* From now on no turn is at this time or behind it: nodes that are not here may be felt then. */
+void pw_order_set_limit(pw_order *order, int64_t limit_ns);
+/* Nothing is left before it; PW_NEVER: nor behind. */
+int64_t pw_order_next_ns(const pw_order *order);
+/* Nothing that a node does is felt by another one before so long. */
+int64_t pw_order_reach_ns(const pw_order *order);
+
 /* Give a node a turn of its host's at that time. is_last: those of the same time come first. */
 void pw_order_queue(pw_order *order, uint32_t node, int64_t time_ns, bool is_last);
-/* The next turn, which the caller does: 1; 0: nothing is left; PW_ERR_NOMEM, or a wire's code. */
+/* The next turn, which the caller does: 1; 0: nothing is left before the limit; PW_ERR_NOMEM, or a
+ * wire's code. */
 int pw_order_next(pw_order *order, pw_order_turn *out);
 /* Within its turn the NI may run so far: others may answer to what it does behind. */
 int64_t pw_order_until_ns(const pw_order *order, uint32_t node);

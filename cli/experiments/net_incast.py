@@ -75,10 +75,10 @@ def net_incast(options: Options) -> Result:
             pages that nobody has touched. "{NO_END}": without a timeout a block is never sent again
             whose entry the full FIFO has lost and that no ERR asks for, and its run stands still.
 
-            The driver brings pages in one after the other, so that part takes longest from 8
-            senders on. With a short timeout blocks that wait for it are sent again only to fault
-            again; with a long one, what the full FIFO has lost waits long. Neither is better at
-            every number of senders.
+            The driver brings pages in one after the other, so that part takes longest. With a
+            short timeout blocks that wait for it are sent again only to fault again; with a long
+            one, what the full FIFO has lost waits long. Neither is better at every number of
+            senders.
         """,
         varied={
             "network.model": "links",

@@ -74,10 +74,12 @@ struct pw_wire {
 /* wires[i] becomes that of node i; each is closed by itself. PW_ERR_INVALID: no nodes. */
 int pw_wire_join(uint32_t num_nodes, pw_wire **wires);
 /* From now on `sent` is called behind each burst for a node that any of the joined wires sends; it
- * must not send. true: it keeps its order among those of its source of which the same was said. */
+ * must not send. true: it keeps its order among those of its source of which the same was said.
+ * `first`: bursts come in pieces, each a burst of its own there; how many bytes is the first of
+ * these? NULL: as a whole. */
 void pw_wire_watch(pw_wire *wire,
                    bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
-                   void *context);
+                   uint32_t (*first)(const uint8_t *data, uint32_t num_bytes), void *context);
 /* After pw_wire_expect: a further poll gives the burst of this token too; token 0: the first one of
  * the source that keeps its order. */
 void pw_wire_hand(pw_wire *wire, uint32_t source, uint64_t token);
@@ -86,6 +88,14 @@ void pw_wire_hand(pw_wire *wire, uint32_t source, uint64_t token);
 bool pw_wire_expect(pw_wire *wire, const uint32_t *sources, uint32_t num_sources);
 /* They give what is here, as at the beginning. */
 void pw_wire_expect_any(pw_wire *wire);
+/* The node is in another process: `carry` takes a copy of each burst that is sent to it; PW_OK, or
+ * the code that `send` returns. One for all joined wires. */
+void pw_wire_set_away(pw_wire *wire,
+                      int (*carry)(void *context, uint32_t node, const pw_wire_burst *burst),
+                      void *context);
+/* A burst of a node that is in another process is here, as if it had sent it now; it is copied.
+ * PW_ERR_INVALID: that node is not away; PW_ERR_NOMEM. */
+int pw_wire_bring(pw_wire *wire, const pw_wire_burst *burst);
 /* cdef end */
 
 #endif

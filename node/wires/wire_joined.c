@@ -1,14 +1,19 @@
 #include "node/wires/wire.h"
 #include "native/parts.h"
 #include "native/pool.h"
+#include <string.h>
 
 /* A burst is in one list at a time: its destination's inbox, nowhere while that reads it, its
  * source's `left`, or free. */
 typedef struct entry {
     pw_link link;
     struct entry *before; /* in an inbox */
+    struct entry *whole;  /* the burst's first piece, which has its buffer */
+    uint32_t num_left;    /* of the whole: pieces that nobody has taken */
     uint32_t source, destination, num_bytes;
-    bool keeps_order; /* among those of its source that do */
+    uint32_t buffer_bytes; /* of a copied whole */
+    bool keeps_order;      /* among those of its source that do */
+    bool is_copied;        /* the source is away: data is one of the joined parts */
     uint8_t *data;
 } entry;
 
@@ -22,12 +27,16 @@ typedef struct {
     bool expects;         /* polls give those alone */
     uint32_t num_pending; /* sent and not taken yet */
     bool is_open;
+    bool is_away; /* in another process */
 } end;
 
 struct join {
     uint32_t num_nodes, num_open;
     bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst); /* NULL: none watches */
+    uint32_t (*first)(const uint8_t *data, uint32_t num_bytes); /* NULL: bursts have no pieces */
     void *context;
+    int (*carry)(void *context, uint32_t node, const pw_wire_burst *burst); /* who is away */
+    void *carry_context;
     pw_pool pool;
     pw_parts parts;
     end ends[];
@@ -50,10 +59,15 @@ static entry *take_out(pw_queue *inbox, entry *burst)
     return burst;
 }
 
-static void leave(join *joined, entry *burst)
+static void leave(join *joined, entry *piece)
 {
+    entry *burst = piece->whole;
     end *source = &joined->ends[burst->source];
-    if (!source->is_open) {
+    if (piece != burst) pw_pool_give(&joined->pool, piece);
+    if (--burst->num_left) return;
+    if (burst->is_copied)
+        pw_parts_give(&joined->parts, burst->data, pw_parts_size(burst->buffer_bytes));
+    if (burst->is_copied || !source->is_open) {
         pw_pool_give(&joined->pool, burst);
         return;
     }
@@ -69,24 +83,86 @@ static pw_wire_burst seen_from_outside(const entry *burst)
                            .token = (uint64_t)(uintptr_t)burst};
 }
 
+/* One entry for each piece; PW_ERR_NOMEM: none. */
+static int make_pieces(join *joined, uint32_t node, const pw_wire_burst *burst, bool is_copied,
+                       pw_queue *pieces)
+{
+    entry *whole = NULL;
+    for (uint32_t offset = 0; !whole || offset < burst->num_bytes;) {
+        uint8_t *data = (uint8_t *)(uintptr_t)burst->data + offset;
+        const uint32_t left_bytes = burst->num_bytes - offset;
+        entry *piece = pw_pool_take(&joined->pool, sizeof *piece);
+        if (!piece) {
+            while ((piece = pw_queue_take(pieces))) pw_pool_give(&joined->pool, piece);
+            return PW_ERR_NOMEM;
+        }
+        *piece = (entry){.source = burst->source,
+                         .destination = node,
+                         .num_bytes = joined->first ? joined->first(data, left_bytes) : left_bytes,
+                         .buffer_bytes = burst->num_bytes,
+                         .is_copied = is_copied,
+                         .data = data};
+        if (!whole) whole = piece;
+        piece->whole = whole;
+        whole->num_left++;
+        pw_queue_append(pieces, piece);
+        offset += piece->num_bytes;
+    }
+    return PW_OK;
+}
+
+/* It is at its destination's, piece by piece. */
+static int come(join *joined, uint32_t node, const pw_wire_burst *burst, bool is_copied)
+{
+    pw_queue pieces = {NULL, NULL};
+    const int code = make_pieces(joined, node, burst, is_copied, &pieces);
+    for (entry *piece; (piece = pw_queue_take(&pieces));) {
+        append_to_inbox(&joined->ends[node].inbox, piece);
+        if (!joined->sent) continue;
+        const pw_wire_burst seen = seen_from_outside(piece);
+        piece->keeps_order = joined->sent(joined->context, node, &seen);
+    }
+    return code;
+}
+
 static int send_burst(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes,
                       bool *is_free)
 {
     end *self = (end *)(void *)wire;
     join *joined = self->joined;
+    const pw_wire_burst burst = {.source = wire->node, .num_bytes = num_bytes, .data = data};
     if (peer >= joined->num_nodes || !joined->ends[peer].is_open) return PW_ERR_INVALID;
-    entry *burst = pw_pool_take(&joined->pool, sizeof *burst);
-    if (!burst) return PW_ERR_NOMEM;
-    *burst =
-        (entry){.source = wire->node, .destination = peer, .num_bytes = num_bytes, .data = data};
-    append_to_inbox(&joined->ends[peer].inbox, burst);
-    self->num_pending++;
-    *is_free = false;
-    if (joined->sent) {
-        const pw_wire_burst seen = seen_from_outside(burst);
-        burst->keeps_order = joined->sent(joined->context, peer, &seen);
-    }
-    return PW_OK;
+    *is_free = joined->ends[peer].is_away;
+    if (*is_free) return joined->carry(joined->carry_context, peer, &burst);
+    const int code = come(joined, peer, &burst, false);
+    if (code == PW_OK) self->num_pending++;
+    return code;
+}
+
+void pw_wire_set_away(pw_wire *wire,
+                      int (*carry)(void *context, uint32_t node, const pw_wire_burst *burst),
+                      void *context)
+{
+    end *self = (end *)(void *)wire;
+    self->is_away = true;
+    self->joined->carry = carry;
+    self->joined->carry_context = context;
+}
+
+int pw_wire_bring(pw_wire *wire, const pw_wire_burst *brought)
+{
+    join *joined = ((end *)(void *)wire)->joined;
+    if (brought->source >= joined->num_nodes || !joined->ends[brought->source].is_away)
+        return PW_ERR_INVALID;
+    const size_t size = pw_parts_size(brought->num_bytes);
+    uint8_t *data = pw_parts_take(&joined->parts, size);
+    if (!data) return PW_ERR_NOMEM;
+    memcpy(data, brought->data, brought->num_bytes);
+    const pw_wire_burst copy = {
+        .source = brought->source, .num_bytes = brought->num_bytes, .data = data};
+    const int code = come(joined, wire->node, &copy, true);
+    if (code < 0) pw_parts_give(&joined->parts, data, size);
+    return code;
 }
 
 static uint8_t *sent(pw_wire *wire)
@@ -230,9 +306,10 @@ int pw_wire_join(uint32_t num_nodes, pw_wire **wires)
 
 void pw_wire_watch(pw_wire *wire,
                    bool (*sent)(void *context, uint32_t node, const pw_wire_burst *burst),
-                   void *context)
+                   uint32_t (*first)(const uint8_t *data, uint32_t num_bytes), void *context)
 {
     join *joined = ((end *)(void *)wire)->joined;
     joined->sent = sent;
+    joined->first = first;
     joined->context = context;
 }
