@@ -1,9 +1,11 @@
 #include "replay/many.h"
 #include <stdlib.h>
+#include <string.h>
 
 #include "native/own_memory.h"
 #include "native/status.h"
 #include "node/order.h"
+#include "replay/outbox.h"
 
 #define NOBODY UINT32_MAX
 #define HUGE_FROM_NODES 64u /* some 100 KB each */
@@ -12,6 +14,7 @@
 typedef struct {
     pw_node *node;
     pw_program *program;
+    pw_registered registered;   /* of a node in another part */
     bool is_queued, is_waiting; /* the last: as the program's step has left it */
     uint64_t group, num_members, num_come;
     int64_t latest_ns;    /* of those that have come */
@@ -28,6 +31,12 @@ struct pw_many {
     uint32_t *meetings; /* by group, num_buckets of them: who came first */
     uint32_t num_buckets;
     pw_order *order;
+    uint32_t num_parts, own; /* 0: all nodes are here */
+    uint32_t *part_ends;
+    pw_outbox *outboxes; /* a part's each */
+    int64_t told_ns;     /* what they tell is felt from then on */
+    int64_t end_ns;      /* of the window */
+    uint32_t num_meeting;
     pw_sentence reason;
 };
 
@@ -50,6 +59,7 @@ int pw_many_create(uint32_t num_nodes, pw_many **out)
     pw_many *many = calloc(1, sizeof *many);
     if (!many) return PW_ERR_NOMEM;
     many->num_nodes = num_nodes;
+    many->told_ns = PW_NEVER;
     const int code = make_parts(many);
     if (code < 0) {
         pw_many_destroy(many);
@@ -66,8 +76,13 @@ void pw_many_destroy(pw_many *many)
     for (uint32_t i = 0; many->seats && i < many->num_nodes; i++) {
         pw_program_destroy(many->seats[i].program);
         pw_node_destroy(many->seats[i].node);
+        pw_registered_finish(&many->seats[i].registered);
     }
     pw_order_destroy(many->order);
+    for (uint32_t i = 0; many->outboxes && i < many->num_parts; i++)
+        pw_outbox_finish(&many->outboxes[i]);
+    free(many->outboxes);
+    free(many->part_ends);
     free(many->meetings);
     free(many->seats);
     free(many);
@@ -100,7 +115,69 @@ static bool wake(void *context, uint32_t node, const pw_wire_burst *burst)
 static uint64_t key_of(void *context, uint32_t peer, const pw_program_wish *wish)
 {
     const pw_many *many = context;
-    return pw_program_key(many->seats[peer].program, wish);
+    const seat *asked = &many->seats[peer];
+    return asked->program ? pw_program_key(asked->program, wish)
+                          : pw_registered_key(&asked->registered, wish);
+}
+
+/* ---- parts */
+
+static uint32_t part_of(const pw_many *many, uint32_t node)
+{
+    uint32_t low = 0, high = many->num_parts - 1;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (node < many->part_ends[middle]) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+static int tell_burst(void *context, uint32_t node, const pw_wire_burst *burst)
+{
+    pw_many *many = context;
+    const pw_letter letter = {.kind = PW_LETTER_BURST,
+                              .node = node,
+                              .source = burst->source,
+                              .num_bytes = burst->num_bytes,
+                              .sent_ns = pw_order_now_ns(many->order)};
+    many->told_ns = pw_earlier(many->told_ns, letter.sent_ns + pw_order_reach_ns(many->order));
+    return pw_outbox_put(&many->outboxes[part_of(many, node)], &letter, burst->data);
+}
+
+int pw_many_divide(pw_many *many, uint32_t num_parts, uint32_t own, const uint32_t *ends)
+{
+    many->part_ends = calloc(num_parts, sizeof *many->part_ends);
+    many->outboxes = calloc(num_parts, sizeof *many->outboxes);
+    if (!many->part_ends || !many->outboxes) return PW_ERR_NOMEM;
+    memcpy(many->part_ends, ends, num_parts * sizeof *ends);
+    many->num_parts = num_parts;
+    many->own = own;
+    pw_order_let_nodes(many->order, 0, own ? ends[own - 1] : 0, tell_burst, many);
+    pw_order_let_nodes(many->order, ends[own], many->num_nodes, tell_burst, many);
+    return PW_OK;
+}
+
+static void set_end(pw_many *many, int64_t end_ns)
+{
+    many->end_ns = end_ns;
+    pw_order_set_limit(many->order, end_ns);
+}
+
+static int tell_all(pw_many *many, const pw_letter *letter, const void *what)
+{
+    int code = PW_OK;
+    for (uint32_t part = 0; part < many->num_parts && code == PW_OK; part++)
+        if (part != many->own) code = pw_outbox_put(&many->outboxes[part], letter, what);
+    return code;
+}
+
+static int tell_registered(void *context, uint32_t node, const pw_registration *made, bool is_gone)
+{
+    const pw_letter letter = {.kind = is_gone ? PW_LETTER_DEREGISTERED : PW_LETTER_REGISTERED,
+                              .node = node,
+                              .num_bytes = sizeof *made};
+    return tell_all(context, &letter, made);
 }
 
 /* What all nodes have in common is that of the first one. */
@@ -170,6 +247,7 @@ int pw_many_open(pw_many *many, uint32_t node, const pw_node_config *config,
         .touch = flags / PW_REPLAY_TOUCH,
         .wire = wire,
         .key_of = key_of,
+        .registered = many->num_parts ? tell_registered : NULL,
         .context = many,
     };
     code = pw_program_create(&options, &self->program, reason);
@@ -185,50 +263,70 @@ static uint32_t *bucket_of(pw_many *many, uint64_t group)
     return &many->meetings[hash & (many->num_buckets - 1)];
 }
 
-/* All have come. */
+/* All have come; those that are here go on. */
 static void end_meeting(pw_many *many, uint32_t first)
 {
     seat *meeting = &many->seats[first];
     uint32_t *link = bucket_of(many, meeting->group);
     while (*link != first) link = &many->seats[*link].chain;
     *link = meeting->chain;
+    many->num_meeting--;
     for (uint32_t next, node = meeting->last_member; node != NOBODY; node = next) {
         seat *member = &many->seats[node];
         next = member->next_member;
+        if (!member->program) continue;
         pw_program_meet(member->program, meeting->latest_ns);
         member->is_waiting = false;
         if (!member->is_queued) queue_running(many, node);
     }
 }
 
-static int come_to_meeting(pw_many *many, uint32_t node)
+/* *is_over: it was the last one. */
+static int come(pw_many *many, uint32_t node, const pw_letter_meeting *asked, bool *is_over)
 {
     seat *self = &many->seats[node];
-    uint64_t num_members;
-    const uint64_t group = pw_program_group(self->program, &num_members);
+    const uint64_t group = asked->group;
     uint32_t *bucket = bucket_of(many, group), first = *bucket;
     while (first != NOBODY && many->seats[first].group != group) first = many->seats[first].chain;
     if (first == NOBODY) {
         first = node;
         self->group = group;
-        self->num_members = num_members;
+        self->num_members = asked->num_members;
         self->num_come = 0;
         self->latest_ns = 0;
         self->last_member = NOBODY;
         self->chain = *bucket;
         *bucket = first;
+        many->num_meeting++;
     }
     seat *meeting = &many->seats[first];
-    if (meeting->num_members != num_members)
+    if (meeting->num_members != asked->num_members)
         return pw_sentence_refuse(&many->reason, PW_ERR_MALFORMED,
                                   "rank %u meets %llu ranks in group %llu, rank %u meets %llu",
-                                  node, (unsigned long long)num_members, (unsigned long long)group,
-                                  first, (unsigned long long)meeting->num_members);
+                                  node, (unsigned long long)asked->num_members,
+                                  (unsigned long long)group, first,
+                                  (unsigned long long)meeting->num_members);
     self->next_member = meeting->last_member;
     meeting->last_member = node;
-    meeting->latest_ns = pw_later(meeting->latest_ns, pw_node_clock(self->node)->now_ns);
-    if (++meeting->num_come >= num_members) end_meeting(many, first);
+    meeting->latest_ns = pw_later(meeting->latest_ns, asked->now_ns);
+    *is_over = ++meeting->num_come >= meeting->num_members;
+    if (*is_over) end_meeting(many, first);
     return PW_OK;
+}
+
+/* Others may come to it in other parts, at this time already. */
+static int come_to_meeting(pw_many *many, uint32_t node)
+{
+    const seat *self = &many->seats[node];
+    pw_letter_meeting asked = {.now_ns = pw_node_clock(self->node)->now_ns};
+    asked.group = pw_program_group(self->program, &asked.num_members);
+    bool is_over;
+    int code = come(many, node, &asked, &is_over);
+    if (code < 0 || !many->num_parts) return code;
+    const pw_letter letter = {.kind = PW_LETTER_MEETING, .node = node, .num_bytes = sizeof asked};
+    many->told_ns = pw_earlier(many->told_ns, asked.now_ns);
+    if (!is_over && asked.now_ns + 1 < many->end_ns) set_end(many, asked.now_ns + 1);
+    return tell_all(many, &letter, &asked);
 }
 
 /* ---- steps */
@@ -267,18 +365,87 @@ static int step(pw_many *many, const pw_order_turn *turn)
     return PW_OK;
 }
 
-int pw_many_run(pw_many *many, uint64_t max_steps)
+/* 1; 0: nothing can go on; or a code. */
+static int turn(pw_many *many)
 {
     pw_order_turn turn;
-    for (uint64_t i = 0; i < max_steps; i++) {
-        int code = pw_order_next(many->order, &turn);
-        if (code < 0) return pw_sentence_refuse(&many->reason, code, "no memory for events");
-        if (code == 0) return 0;
-        if (turn.kind == PW_TURN_HOST) many->seats[turn.node].is_queued = false;
-        code = step(many, &turn);
-        if (code < 0) return code;
+    const int code = pw_order_next(many->order, &turn);
+    if (code < 0) return pw_sentence_refuse(&many->reason, code, "no memory for events");
+    if (code == 0) return 0;
+    if (turn.kind == PW_TURN_HOST) many->seats[turn.node].is_queued = false;
+    const int done = step(many, &turn);
+    return done < 0 ? done : 1;
+}
+
+int pw_many_run(pw_many *many, uint64_t max_steps)
+{
+    int code = 1;
+    for (uint64_t i = 0; code > 0 && i < max_steps; i++) code = turn(many);
+    return code;
+}
+
+/* ---- windows of a replay in parts */
+
+void pw_many_window_read(const pw_many *many, pw_many_window *out)
+{
+    *out = (pw_many_window){
+        .next_ns = pw_earlier(pw_order_next_ns(many->order), many->told_ns),
+        .reach_ns = pw_order_reach_ns(many->order),
+        .num_meeting = many->num_meeting,
+    };
+}
+
+int pw_many_run_window(pw_many *many, int64_t end_ns)
+{
+    int code = 1;
+    set_end(many, end_ns);
+    while (code > 0) code = turn(many);
+    return code;
+}
+
+const uint8_t *pw_many_tells(const pw_many *many, uint32_t part, uint64_t *num_bytes)
+{
+    *num_bytes = many->outboxes[part].num_bytes;
+    return many->outboxes[part].bytes;
+}
+
+void pw_many_has_told(pw_many *many)
+{
+    for (uint32_t part = 0; part < many->num_parts; part++) many->outboxes[part].num_bytes = 0;
+    many->told_ns = PW_NEVER;
+}
+
+static int hear_of(pw_many *many, const pw_letter *letter, const void *what)
+{
+    seat *self = &many->seats[letter->node];
+    const pw_wire_burst burst = {
+        .source = letter->source, .num_bytes = letter->num_bytes, .data = what};
+    pw_registration gone;
+    bool is_over;
+    switch (letter->kind) {
+    case PW_LETTER_BURST: return pw_order_bring(many->order, letter->node, &burst, letter->sent_ns);
+    case PW_LETTER_MEETING: return come(many, letter->node, what, &is_over);
+    case PW_LETTER_REGISTERED: return pw_registered_add(&self->registered, what);
+    default:
+        (void)pw_registered_remove(&self->registered, ((const pw_registration *)what)->number,
+                                   &gone);
+        return PW_OK;
     }
-    return 1;
+}
+
+int pw_many_hear(pw_many *many, const uint8_t *bytes, uint64_t num_bytes)
+{
+    pw_letter letter;
+    const void *what;
+    int code;
+    while ((code = pw_letter_next(&bytes, &num_bytes, &letter, &what)) > 0) {
+        code = letter.node < many->num_nodes ? hear_of(many, &letter, what) : PW_ERR_MALFORMED;
+        if (code < 0) break;
+    }
+    if (code < 0 && !many->reason.length)
+        pw_sentence_refuse(&many->reason, code, "what another part of the replay tells: %s",
+                           pw_status_text(code));
+    return code;
 }
 
 /* ---- what can be seen of it */

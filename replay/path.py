@@ -64,7 +64,7 @@ def found(
     with Replay(trace, settings, matching=matching, touch=touch) as replay:
         told = Told(replay)
         replay.run()
-        ends = [replay.time_ns(rank) for rank in range(replay.num_ranks)]
+        ends = replay.times_ns()
         nodes = told.finish()
     return _Walk(nodes).path(ends)
 

@@ -36,7 +36,7 @@ def _replay(trace: Trace, settings: Settings) -> dict[str, int]:
     with Replay(trace, settings) as made:
         made.run()
         counted = totals(made.outcome().per_rank)
-        end_ns = max(map(made.time_ns, range(made.num_ranks)))
+        end_ns = max(made.times_ns())
     return {
         "virtual time (ns)": end_ns,
         **{name: sum(counted[key] for key in keys) for name, keys in _COUNTED.items()},

@@ -261,6 +261,7 @@ int pw_program_create(const pw_program_options *options, pw_program **out, pw_se
     program->matches_freely = options->matches_freely;
     program->verifies = options->verifies;
     program->key_of = options->key_of;
+    program->tell_registered = options->registered;
     program->context = options->context;
     program->ops = reader_of(options, PW_PWT_OPS, program);
     program->matches = reader_of(options, PW_PWT_MATCHES, program);
@@ -305,7 +306,7 @@ void pw_program_destroy(pw_program *program)
     pw_touches_finish(&program->touches);
     free(program->bases);
     free(program->calls);
-    free(program->registered);
+    pw_registered_finish(&program->registered);
     free(program);
 }
 

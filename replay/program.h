@@ -5,6 +5,7 @@
 #define PW_REPLAY_PROGRAM_H
 #include "node/messages/messages.h"
 #include "replay/reader.h"
+#include "replay/registered.h"
 #include "replay/touches.h"
 
 /* cdef begin */
@@ -51,13 +52,6 @@ typedef struct {
 
 typedef struct pw_program pw_program;
 
-/* Memory of a peer's that an operation wants. */
-typedef struct {
-    uint64_t key; /* that it had in the recorded run; 0: the trace does not say */
-    uint64_t address, num_bytes;
-    uint32_t right; /* PW_REMOTE_* */
-} pw_program_wish;
-
 typedef struct {
     pw_node *node; /* the caller's; its host's callbacks are the program's from now on */
     pw_chunk_source source;
@@ -68,6 +62,8 @@ typedef struct {
     pw_wire *wire; /* the node's, of pw_wire_join */
     /* pw_program_key of a peer's program. */
     uint64_t (*key_of)(void *context, uint32_t peer, const pw_program_wish *wish);
+    /* Peers may use this from now on, or no more: PW_OK, or a code. NULL: nobody asks. */
+    int (*registered)(void *context, uint32_t node, const pw_registration *made, bool is_gone);
     void *context;
 } pw_program_options;
 
@@ -85,8 +81,7 @@ int pw_program_serve(pw_program *program);
 int pw_program_turn(pw_program *program);
 /* The group has met (PW_PROGRAM_WAITS_GROUP): it goes on, not before time_ns. */
 void pw_program_meet(pw_program *program, int64_t time_ns);
-/* The key of the memory that is registered here and had the wish's key; where that is not known,
- * that was registered last of all that hold it and give the right. 0: none. */
+/* pw_registered_key of what is registered here. */
 uint64_t pw_program_key(const pw_program *program, const pw_program_wish *wish);
 /* PW_PROGRAM_*. */
 uint32_t pw_program_waits(const pw_program *program);

@@ -1,12 +1,8 @@
 /* One-sided operations of a program: memory that peers may use, puts, gets, atomic operations. */
-#include "native/array.h"
 #include "native/status.h"
 #include "replay/program_parts.h"
-#include <string.h>
 
 typedef unsigned long long printed;
-
-#define FIRST_CAPACITY 16
 
 /* ---- memory that peers may use */
 
@@ -36,6 +32,12 @@ static int find_key(pw_program *program, uint64_t number, uint64_t *key)
     return PW_OK;
 }
 
+static int tell(pw_program *program, const pw_registration *made, bool is_gone)
+{
+    if (!program->tell_registered) return PW_OK;
+    return program->tell_registered(program->context, program->ops.rank, made, is_gone);
+}
+
 int pw_perform_register(pw_program *program, const pw_record *record)
 {
     const bool is_all = record->flags & PW_REGISTER_ALL;
@@ -47,40 +49,23 @@ int pw_perform_register(pw_program *program, const pw_record *record)
     if (code == PW_OK)
         code = pw_ni_register(pw_node_ni(program->node), made.address, made.num_bytes, made.rights,
                               &made.key);
-    if (code == PW_OK)
-        code = PW_ARRAY_MAKE_ROOM(program->registered, program->num_registered,
-                                  program->registered_capacity, FIRST_CAPACITY);
-    if (code < 0) return code;
-    program->registered[program->num_registered++] = made;
-    return PW_OK;
+    if (code == PW_OK) code = pw_registered_add(&program->registered, &made);
+    return code < 0 ? code : tell(program, &made, false);
 }
 
 int pw_perform_deregister(pw_program *program, const pw_record *record)
 {
-    pw_registration *all = program->registered;
-    uint32_t place = 0;
-    while (place < program->num_registered && all[place].number != record->idx) place++;
-    if (place == program->num_registered)
+    pw_registration gone;
+    if (!pw_registered_remove(&program->registered, record->idx, &gone))
         return pw_program_refuse(program, "registration %llu: there is none any more, or not yet",
                                  (printed)record->idx);
-    const uint64_t key = all[place].key;
-    memmove(&all[place], &all[place + 1], (--program->num_registered - place) * sizeof *all);
-    return pw_ni_unexpose(pw_node_ni(program->node), key);
-}
-
-static bool suits(const pw_registration *registered, const pw_program_wish *wish)
-{
-    const uint64_t offset = wish->address - registered->address;
-    if (wish->key && registered->recorded_key) return wish->key == registered->recorded_key;
-    return registered->rights & wish->right && offset <= registered->num_bytes &&
-           wish->num_bytes <= registered->num_bytes - offset;
+    const int code = tell(program, &gone, true);
+    return code < 0 ? code : pw_ni_unexpose(pw_node_ni(program->node), gone.key);
 }
 
 uint64_t pw_program_key(const pw_program *program, const pw_program_wish *wish)
 {
-    for (uint32_t i = program->num_registered; i-- > 0;)
-        if (suits(&program->registered[i], wish)) return program->registered[i].key;
-    return 0;
+    return pw_registered_key(&program->registered, wish);
 }
 
 /* ---- operations */

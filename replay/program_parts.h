@@ -15,13 +15,6 @@ typedef struct {
     uint64_t region, base;
 } pw_region_base;
 
-/* Memory that peers may use. */
-typedef struct {
-    uint64_t number, address, num_bytes, key;
-    uint64_t recorded_key; /* 0: the trace does not say */
-    uint32_t rights;       /* PW_REMOTE_* */
-} pw_registration;
-
 struct pw_program {
     pw_node *node;
     pw_clock *clock;
@@ -35,11 +28,11 @@ struct pw_program {
     pw_numbered *operation; /* for which it waits */
     pw_numbers numbers;
     uint64_t num_operations, num_told, num_atomics, num_registrations;
-    pw_registration *registered;
-    uint32_t num_registered, registered_capacity;
+    pw_registered registered;
     uint64_t known_keys[PW_KEYS_KNOWN]; /* as recorded, by their numbers: a ring */
     uint64_t num_keys;
     uint64_t (*key_of)(void *context, uint32_t peer, const pw_program_wish *wish);
+    int (*tell_registered)(void *context, uint32_t node, const pw_registration *made, bool is_gone);
     void *context;
     pw_operation_list in_order; /* matched, and one of their source before them may not be over */
     pw_peers in_order_of;       /* of each peer, when the last of these was over */

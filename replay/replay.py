@@ -1,4 +1,5 @@
-"""A recorded program on many nodes in this process: what its run takes under other settings.
+"""A recorded program on many nodes in this process, or on a part of them (see parts.py): what its
+run takes under other settings.
 
 The engine, the message layer and the strategies are those of a live rank, so that a replay with the
 recorded settings has the recorded virtual times, to the ns (`verify`). Pages are those of a model
@@ -16,7 +17,7 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.closing import Closing
@@ -24,11 +25,14 @@ from pagewire.native.settings import ConfigError
 from pagewire.network import use
 from pagewire.network.topology import Topology
 from pagewire.node.strategies.pages import engine_tables
+from pagewire.replay import parts
 from pagewire.replay.trace import Reader
 from pagewire.replay.waits import Place, Unmatched, explain
 from pagewire.run.answers import Answers
 from pagewire.run.settings import impairment_planners, platform
 from pagewire.run.settings.config import Config, load
+
+Value = TypeVar("Value")
 
 MATCHINGS = ("recorded", "free")
 TOUCHES = {
@@ -205,6 +209,8 @@ class Replay(Closing):
         if touch not in TOUCHES:
             raise ConfigError(f"--touch '{touch}': allowed is one of {', '.join(TOUCHES)}")
         self.num_ranks = trace.num_ranks
+        self._parts = parts.divided()
+        self._here = range(self.num_ranks)
         self.settings = settings
         self._others = others
         self._trace = trace
@@ -217,6 +223,8 @@ class Replay(Closing):
         made = ffi.new("pw_many **")
         check(lib.pw_many_create(trace.num_ranks, made), f"{trace.num_ranks} nodes")
         self._c = ffi.gc(made[0], lib.pw_many_destroy)
+        if self._parts is not None:
+            self._divide(self._parts, verify)
         self._source = ffi.new("pw_chunk_source *")
         self._next = ffi.callback(
             "int(void *, uint32_t, uint32_t, const uint8_t **, uint32_t *)", self._next_chunk
@@ -225,13 +233,42 @@ class Replay(Closing):
         flags = lib.PW_REPLAY_VERIFIES if verify else 0
         flags |= lib.PW_REPLAY_FREELY if matching == "free" else 0
         flags |= lib.PW_REPLAY_TOUCH * TOUCHES[touch]
-        self._open_all(range(self.num_ranks) if order is None else order, int(flags))
+        ranks = self._here if order is None else order
+        if self._parts is None:
+            self._open_all(ranks, int(flags))
+        else:
+            self._parts.fail_alike(lambda: self._open_all(ranks, int(flags)))
 
     def close(self) -> None:
         """Give the nodes back."""
         ffi.release(self._c)
 
     # -- making
+
+    def _divide(self, divided: parts.Parts, verify: bool) -> None:
+        """This process has one part of the nodes."""
+        config = self.settings.config
+        if verify or config.network.model != "private":
+            what = "--verify follows" if verify else f"network.model = '{config.network.model}' has"
+            raise ConfigError(
+                f"{what} what all nodes do, which are in one process then: leave out --split"
+            )
+        ends = divided.ends(self.num_ranks, config.run.ranks_per_node)
+        self._here = range(ends[divided.own - 1] if divided.own else 0, ends[divided.own])
+        code = lib.pw_many_divide(self._c, divided.count, divided.own, ends)
+        check(code, f"{divided.count} parts of {self.num_ranks} nodes")
+
+    def _everywhere(self, own: list[Value]) -> list[Value]:
+        """Of the ranks that are here: of all ranks."""
+        if self._parts is None:
+            return own
+        return [each for part in self._parts.everywhere(own) for each in part]
+
+    def _at_first(self, own: list[Value]) -> list[Value]:
+        """The same, in the first part alone; the others have none."""
+        if self._parts is None:
+            return own
+        return [each for part in self._parts.gathered(own) for each in part]
 
     def _open_all(self, order: Iterable[int], flags: int) -> None:
         config = self.settings.config
@@ -302,7 +339,13 @@ class Replay(Closing):
         """To the end of every program, or of what a kill has left of it; None, or with `verify` the
         first difference. Raises ReplayError: the trace makes no sense, a transfer failed, or
         nothing could go on."""
-        code = 1
+        if self._parts is not None:
+            code = self._parts.run(self._c)
+            if code < 0:
+                raised = self._parts.everywhere(str(self._failure or ""))
+                self._raise(code, next(filter(None, raised), self._parts.failure))
+        else:
+            code = 1
         while code > 0:
             code = lib.pw_many_run(self._c, _STEPS_AT_ONCE)
         if code < 0:
@@ -310,18 +353,15 @@ class Replay(Closing):
             if difference is not None:
                 return difference
             self._raise(code, ffi.string(lib.pw_many_reason(self._c)).decode(errors="replace"))
-        if not self._has_ended():
-            places = self.places()
-            if not any(place.is_cut for place in places):
-                raise ReplayError(explain(places, self.unmatched()))
-            self._standing = explain(places, self.unmatched())  # for what a kill has cut off
+        if sum(self._everywhere([self.counts().ended])) == self.num_ranks:
+            return None
+        places, unmatched = self.places(), self.unmatched()
+        if all(place.is_at_end for place in places):
+            return None  # sends that nobody received: a live run ends so too
+        if not any(place.is_cut for place in places):
+            raise ReplayError(explain(places, unmatched))
+        self._standing = explain(places, unmatched)  # for what a kill has cut off
         return None
-
-    def _has_ended(self) -> bool:
-        """Of all; one whose sends nobody received has ended as a live one does."""
-        if self.counts().ended == self.num_ranks:
-            return True
-        return all(place.is_at_end for place in self.places())
 
     def counts(self) -> Any:
         """The pw_many_counts."""
@@ -334,8 +374,12 @@ class Replay(Closing):
         return lib.pw_many_node(self._c, rank)
 
     def time_ns(self, rank: int) -> int:
-        """Its virtual clock."""
+        """The virtual clock of a rank that is here."""
         return int(lib.pw_node_clock(self.node(rank)).now_ns)
+
+    def times_ns(self) -> list[int]:
+        """The virtual clocks of all ranks."""
+        return self._everywhere([self.time_ns(rank) for rank in self._here])
 
     def _difference(self, rank: int) -> Difference | None:
         out = ffi.new("pw_program_difference *")
@@ -350,10 +394,10 @@ class Replay(Closing):
         """Where each rank is."""
         out = ffi.new("pw_program_place *")
         made = []
-        for rank in range(self.num_ranks):
+        for rank in self._here:
             lib.pw_many_place(self._c, rank, out)
             made.append(Place.of(rank, out))
-        return made
+        return self._everywhere(made)
 
     @property
     def num_verified(self) -> int:
@@ -363,9 +407,9 @@ class Replay(Closing):
     def unmatched(self) -> list[Unmatched]:
         """Messages without another side, of each rank the first ones."""
         out = ffi.new("pw_program_unmatched[]", _UNMATCHED_MAX)
-        return [
+        here = [
             Unmatched.of(rank, out[idx])
-            for rank in range(self.num_ranks)
+            for rank in self._here
             for idx in range(
                 min(
                     int(lib.pw_many_unmatched(self._c, rank, out, _UNMATCHED_MAX)),
@@ -373,29 +417,34 @@ class Replay(Closing):
                 )
             )
         ]
+        return self._everywhere(here)
 
     def outcome(self) -> Outcome:
-        """What each rank counted, once `run` has ended."""
-        per_rank = [self._report(rank) for rank in range(self.num_ranks)]
+        """What each rank counted, once `run` has ended; of a replay in parts the first one
+        has reports and links of all, the others have none."""
         counts = self.counts()
+        own = (int(counts.records), int(counts.events), int(counts.steps))
+        rss_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        records, events, steps = map(sum, zip(*self._everywhere([own]), strict=True))
+        times_ns = self.times_ns()
         performance = Performance(
             ranks=self.num_ranks,
-            records=int(counts.records),
-            events=int(counts.events),
-            steps=int(counts.steps),
-            virtual_s=max(self.time_ns(rank) for rank in range(self.num_ranks)) / 1e9,
+            records=records,
+            events=events,
+            steps=steps,
+            virtual_s=max(times_ns) / 1e9,
             wall_s=time.monotonic() - self._begun_s,
-            rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            rss_bytes=sum(self._everywhere([rss_bytes])),
         )
-        links = self._links(int(performance.virtual_s * 1e9))
-        return Outcome(
-            per_rank, performance, self.unmatched(), self._warnings(), self._jobs_s(), links
-        )
+        per_rank = self._at_first([self._report(rank) for rank in self._here])
+        links = self._links(max(times_ns))
+        jobs_s = self._jobs_s(times_ns)
+        return Outcome(per_rank, performance, self.unmatched(), self._warnings(), jobs_s, links)
 
-    def _jobs_s(self) -> list[float]:
+    def _jobs_s(self, times_ns: list[int]) -> list[float]:
         jobs = self._trace.meta().get("jobs") or []
-        spans = [range(each["first"], each["first"] + each["ranks"]) for each in jobs]
-        return [max(map(self.time_ns, ranks), default=0) / 1e9 for ranks in spans]
+        spans = [slice(each["first"], each["first"] + each["ranks"]) for each in jobs]
+        return [max(times_ns[span], default=0) / 1e9 for span in spans]
 
     def _links(self, run_ns: int) -> dict[str, Any]:
         network, costs = self.settings.config.network, self.settings.platform.costs
@@ -413,9 +462,15 @@ class Replay(Closing):
         ) as topology:
             demands = (
                 each
-                for rank in range(self.num_ranks)
+                for rank in self._here
                 for each in use.demands_at(rank, lib.pw_node_ni(self.node(rank)))
             )
+            if self._parts is not None:
+                copies = [(rank, bytes(ffi.buffer(own))) for rank, own in demands]
+                demands = (
+                    (rank, ffi.from_buffer("pw_demand *", own))
+                    for rank, own in self._at_first(copies)
+                )
             multipath = self.settings.config.firmware.multipath
             return use.asked(topology, demands, costs.as_dict(), multipath, run_ns)
 

@@ -99,7 +99,7 @@ def answered(
             factor = made if len(request) == 1 else asked
         with Replay(trace, settings, matching=matching) as replay:
             replay.run()
-            return Answer(factor, max(map(replay.time_ns, range(replay.num_ranks))))
+            return Answer(factor, max(replay.times_ns()))
     except (ConfigError, RuntimeError):  # transfers are given up, a setting is refused
         return Answer(factor, None)
 

@@ -86,10 +86,25 @@ def _replay(file: str, asked: Asked, given: Given, jobs: Jobs = ()) -> int:
     if asked.backend == "loggops":
         return _loggops(file, asked)
     assignments = _assignments(given)
+    if asked.split:
+        _check_split(asked)
     if asked.verify:
         return _verify(file, asked, assignments)
-    with replay_work.spread(asked.num_processes) as work:
+    doing = replay_work.together() if asked.split else replay_work.spread(asked.num_processes)
+    with doing as work:
         return 0 if work is None else _compare(file, asked, assignments, work, jobs)
+
+
+def _check_split(asked: Asked) -> None:
+    one_process = {
+        "--verify": asked.verify,
+        "--path": asked.path,
+        "--trace": asked.trace_path,
+        "-j": asked.num_processes > 1,
+    }
+    for option, value in one_process.items():
+        if value:
+            raise ConfigError(f"{option} needs all nodes in one process; leave out --split")
 
 
 def _assignments(given: Given) -> list[str]:
@@ -283,6 +298,8 @@ def replay_row(file: str, matching: str, item: Item) -> Row:
         )
     except (ConfigError, RuntimeError) as error:  # ReplayError, EngineError, a policy's own
         return Row(str(error), {}, None, (), (), ())
+    if not outcome.per_rank:  # a part of a replay whose first part has them
+        return Row("", {}, outcome.performance, (), (), ())
     label = _label(meta)
     document = report.document(outcome.per_rank, settings.config, label, outcome.links)
     return Row(

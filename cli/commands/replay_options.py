@@ -47,6 +47,13 @@ class Asked:
     num_processes: Annotated[
         int, typer.Option("-j", "--processes", help="replay so many rows at a time")
     ] = 1
+    split: Annotated[
+        bool,
+        typer.Option(
+            "--split",
+            help="divide the nodes of each replay over the ranks of the mpiexec that started this",
+        ),
+    ] = False
     costs: Annotated[
         str,
         typer.Option(

@@ -1,5 +1,6 @@
 """Where the replays of one command are done: in this process, in several, or on the ranks of an
-mpiexec that started the command; and what is kept of them for another call."""
+mpiexec that started the command, each by one of them or by all together; and what is kept of them
+for another call."""
 
 import concurrent.futures
 import contextlib
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from pagewire.cli.kit import points, progress
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
+from pagewire.replay import parts
 from pagewire.replay.replay import Settings
 from pagewire.replay.tolerance import Request
 from pagewire.replay.trace import Reader
@@ -32,6 +34,7 @@ class Item(NamedTuple):
 
 Do = Callable[[Item], Any]
 """Does a replay, perhaps in another process; JSON can hold its result."""
+Tell = Callable[[tuple[Do, Item] | None], Any]
 
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS")
 
@@ -39,9 +42,12 @@ _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS
 class Work:
     """Does replays, several at a time."""
 
-    def __init__(self, pool: concurrent.futures.Executor | None = None) -> None:
-        """pool: None is this process."""
+    def __init__(
+        self, pool: concurrent.futures.Executor | None = None, tell: Tell | None = None
+    ) -> None:
+        """pool: None is this process. tell: before each replay, so that others do it too."""
         self._pool = pool
+        self._tell = tell
         self._kept: _Kept | None = None
 
     def keep(self, folder: str, file: str, matching: str) -> None:
@@ -66,7 +72,10 @@ class Work:
 
     def _done(self, do: Do, items: Sequence[Item]) -> Iterator[Any]:
         if self._pool is None:
-            yield from map(do, items)
+            for item in items:
+                if self._tell is not None:
+                    self._tell((do, item))
+                yield do(item)
             return
         futures = [self._pool.submit(do, item) for item in items]
         try:
@@ -125,13 +134,10 @@ def spread(num_processes: int) -> Iterator[Work | None]:
     """What does the command's replays; None on a rank that was there for another one's, when all
     are done."""
     if any(os.environ.get(name, "1") not in ("", "1") for name in _SIZES):
-        from mpi4py import MPI
         from mpi4py.futures import MPICommExecutor
 
-        if MPI.COMM_WORLD.Get_size() == 1:
-            raise ConfigError("this rank is alone: mpiexec is of another MPI than that of mpi4py")
         pool: Any  # its stub does not know what it gives
-        with MPICommExecutor(MPI.COMM_WORLD) as pool:
+        with MPICommExecutor(_ranks()) as pool:
             yield Work(pool) if pool is not None else None
         return
     if num_processes == 1:
@@ -140,3 +146,32 @@ def spread(num_processes: int) -> Iterator[Work | None]:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(num_processes, mp_context=context) as pool:
         yield Work(pool)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[Work | None]:
+    """As `spread`, but all ranks do each replay, of which they have a part each."""
+    ranks = _ranks()
+    with parts.dividing(ranks):
+        if ranks.Get_rank() == 0:
+            try:
+                yield Work(tell=ranks.bcast)
+            finally:
+                ranks.bcast(None)
+            return
+        while (told := ranks.bcast(None)) is not None:
+            do, item = told
+            do(item)
+        yield None
+
+
+def _ranks() -> Any:
+    """Of the mpiexec that started this process; raises ConfigError."""
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.Get_size() == 1:
+        raise ConfigError(
+            "this rank is alone: start the command by mpiexec -n N; if it was, that mpiexec is of "
+            "another MPI than that of mpi4py"
+        )
+    return MPI.COMM_WORLD

@@ -31,7 +31,7 @@ def told_by(trace: Trace) -> tuple[list[Node], list[int]]:
     with Replay(trace, Settings.of(trace.meta())) as replay:
         told = Told(replay)
         replay.run()
-        ends = [replay.time_ns(rank) for rank in range(replay.num_ranks)]
+        ends = replay.times_ns()
         return told.finish(), ends
 
 

@@ -23,7 +23,7 @@ from pagewire.cli.checks.bench import command as bench
 from pagewire.cli.checks.selftest import command as selftest
 from pagewire.cli.checks.soak import command as soak
 from pagewire.cli.checks.stress import command as stress
-from pagewire.cli.commands import own_launcher, sockets
+from pagewire.cli.commands import own_launcher, replay_work, sockets
 from pagewire.cli.commands import run as one_rank
 from pagewire.cli.experiments import run as experiments
 from pagewire.cli.launch import fabric
@@ -70,6 +70,7 @@ def _nothing_starts() -> Iterator[None]:
         (testing, "_run"),
         (testing, "_run_all"),
         (one_rank, "_run"),
+        (replay_work, "together"),
         (sockets, "_check"),  # the reader's programs need not be here
     ]
     with contextlib.ExitStack() as stack:

@@ -1,12 +1,29 @@
-"""What replays cost: a halo on many nodes in one process, with and without page faults. Each row is
-measured in a process of its own, whose memory it shows."""
+"""What replays cost: a halo on many nodes in one process, with and without page faults, and divided
+over two. Each row is measured in processes of its own, whose memory it shows."""
 
 import concurrent.futures
+import json
 import multiprocessing
 import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
 
-from pagewire.cli.checks.bench.group import Column, Conditions, Goal, Group, Layout, Row, Rows
+from pagewire.cli.checks.bench.group import (
+    Column,
+    Conditions,
+    Goal,
+    Group,
+    Layout,
+    Row,
+    Rows,
+    check_outcome,
+    rank_environ,
+)
 from pagewire.cli.kit.guard import guarded_folder
+from pagewire.cli.launch import launch
+from pagewire.cli.launch.witness import STARTER
 
 _NODES, _NODES_QUICK = (64, 512, 4096), (8,)
 _STEPS, _STEPS_QUICK = 10, 2
@@ -14,6 +31,8 @@ _KINDS = {"no faults": ("pretouch", 0.0), "every receive faults": ("part", 1.0)}
 _EVENTS_PER_S, _BLOCKS_PER_S = 1e6, 300e3
 _RSS_BYTES = float(1 << 30)
 """Of 4,096 nodes."""
+_TWO_FASTER = 1.6
+"""Two processes than one, at 4,096 nodes."""
 
 
 def _replay(path: str, memory: str) -> Row:
@@ -23,13 +42,33 @@ def _replay(path: str, memory: str) -> Row:
     _, _, outcome = replay_file(path, [f"run.memory={memory}"])
     done = outcome.performance
     blocks = sum(int(rank["blocks"]) for rank in outcome.per_rank)
+    return _row(1, done._asdict(), blocks)
+
+
+def _replay_split(path: str, memory: str, conditions: Conditions) -> Row:
+    """The same over two processes."""
+    found = pathlib.Path(path).with_name("split.json")
+    words = ["replay", path, "--memory", memory, "--split", "--json", str(found)]
+    command = [STARTER, sys.executable, "-P", "-m", "pagewire", *words]
+    environ = rank_environ(conditions)
+    outcome = launch.launch_command(
+        2, command, environ, program="replay --split", stdout=subprocess.DEVNULL
+    )
+    check_outcome(outcome, "replay --split")
+    result = json.loads(found.read_text(encoding="utf-8"))
+    blocks = sum(int(rank["blocks"]) for rank in result["reports"][0]["ranks"])
+    return _row(2, result["replay"]["performance"], blocks)
+
+
+def _row(num_processes: int, done: Mapping[str, Any], blocks: int) -> Row:
     return {
-        "nodes": done.ranks,
-        "virtual_s": done.virtual_s,
-        "wall_s": done.wall_s,
-        "events_per_s": done.rate,
-        "blocks_per_s": blocks / done.wall_s,
-        "rss_bytes": done.rss_bytes,
+        "processes": num_processes,
+        "nodes": done["ranks"],
+        "virtual_s": done["virtual_s"],
+        "wall_s": done["wall_s"],
+        "events_per_s": (done["records"] + done["events"]) / done["wall_s"],
+        "blocks_per_s": blocks / done["wall_s"],
+        "rss_bytes": done["rss_bytes"],
     }
 
 
@@ -49,6 +88,9 @@ def _measure(conditions: Conditions) -> Rows:
                 with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
                     row = pool.submit(_replay, path, memory).result()
                 rows.append({"kind": kind, **row})
+                if num_nodes == _nodes(conditions.quick)[-1]:
+                    row = _replay_split(path, memory, conditions)
+                    rows.append({"kind": kind, **row})
     return rows
 
 
@@ -58,7 +100,13 @@ def _nodes(quick: bool) -> tuple[int, ...]:
 
 def _goals(rows: Rows) -> list[Goal]:
     goals = []
+    one = {(row["nodes"], row["kind"]): row for row in rows if row["processes"] == 1}
     for row in rows:
+        if row["processes"] > 1:
+            faster = one[row["nodes"], row["kind"]]["wall_s"] / row["wall_s"]
+            name = f"two processes, {row['nodes']:,} nodes, {row['kind']}, times as fast as one"
+            goals.append(Goal(name, _TWO_FASTER, faster, at_least=True))
+            continue
         name = f"{row['nodes']:,} nodes, {row['kind']}"
         events, blocks = row["events_per_s"], row["blocks_per_s"]
         goals.append(Goal(f"records, events/s, {name}", _EVENTS_PER_S, events, at_least=True))
@@ -75,6 +123,7 @@ GROUP = Group(
         "replay of a halo of 26 neighbours, faces of 16 KiB",
         Column("nodes", "nodes", 0),
         Column("kind", "pages"),
+        Column("processes", "pro-\ncesses", 0),
         Column("wall_s", "wall\n(s)", 2),
         Column("virtual_s", "virtual\n(ms)", 2, 1e3),
         Column("events_per_s", "records,\nevents/s", 0),
