@@ -248,16 +248,18 @@ class TestLaunch:
         assert "Traceback" not in done.stderr
         assert pathlib.Path("/dev/full").is_char_device()
 
-    @pytest.mark.parametrize(("option", "code"), [("--strict", 1), ("-q", 0)])
-    def test_strict_ends_at_the_first_call_around_the_ni(self, script, option, code):
+    @pytest.mark.parametrize(("option", "code"), [("--strict", 1), ("-q", 0), ("--err", 0)])
+    def test_first_call_around_the_ni_is_told_once_or_ends_a_strict_run(self, script, option, code):
         program = script(
             "import numpy as np\nfrom mpi4py import MPI\n"
             "MPI.COMM_WORLD.Dup().Barrier()\n"
             "MPI.COMM_WORLD.Ialltoall(np.ones(4), np.ones(4)).Wait()\n"
         )
         done = ran("launch", "-n", "2", option, program, code=code)
-        expected = "NotCarriedError: run.strict: the NI does not carry this call of Ialltoall"
-        assert (expected in done.stderr) == (option == "--strict")
+        strict = "NotCarriedError: run.strict: the NI does not carry this call of Ialltoall"
+        assert (strict in done.stderr) == (option == "--strict")
+        told = "the NI does not carry this call of Ialltoall nor others like it"
+        assert done.stderr.count(told) == (option == "--err")
 
     def test_sleep_is_real_with_the_wall_clock(self, script):
         program = script(

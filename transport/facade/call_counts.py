@@ -6,6 +6,8 @@ passes on counts at the rank that does so, a receive counts none. Bytes of a cal
 natively are those of the buffer that it was given, where the call tells them.
 """
 
+import os
+import sys
 from typing import Any
 
 from pagewire.native import check, ffi, lib
@@ -18,12 +20,14 @@ class NotCarriedError(RuntimeError):
 class MpiCalls:
     """The counts of one rank by name."""
 
-    __slots__ = ("_c", "_is_strict")
+    __slots__ = ("_c", "_is_strict", "_rank", "_tells")
 
-    def __init__(self, c: Any, is_strict: bool = False) -> None:
-        """c: the node's pw_call_counts."""
+    def __init__(self, c: Any, rank: int, *, is_strict: bool = False, tells: bool = False) -> None:
+        """c: the node's pw_call_counts. tells: of the first call that goes around the NI."""
         self._c = c
+        self._rank = rank
         self._is_strict = is_strict
+        self._tells = tells
 
     def index(self, name: str) -> int:
         """What stands for a name in C."""
@@ -34,9 +38,31 @@ class MpiCalls:
         current = self._c.call[self._c.current]
         current.not_carried_calls += 1
         current.not_carried_bytes += num_bytes
+        if not self._is_strict and not self._tells:
+            return
+        name = ffi.string(current.name).decode()
         if self._is_strict:
-            name = ffi.string(current.name).decode()
             raise NotCarriedError(
                 f"run.strict: the NI does not carry this call of {name}; use blocking "
                 "collectives and point-to-point calls on intracommunicators, or unset run.strict"
             )
+        if not name.startswith("File."):  # no transport carries files
+            self._tells = False
+            _tell(name, self._rank)
+
+
+def _tell(name: str, rank: int) -> None:
+    """One rank of those that a launcher has started on this host says it; else the first one."""
+    directory = os.environ.get("PAGEWIRE_LAUNCH_DIR", "")
+    if not directory and rank:
+        return
+    try:
+        if directory:
+            os.close(os.open(f"{directory}/around", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    sys.stderr.write(
+        f"[rank {rank}] pagewire: the NI does not carry this call of {name} nor others like it: "
+        "they take the virtual time of a call alone; --transport fabric carries them\n"
+    )
+    sys.stderr.flush()

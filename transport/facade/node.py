@@ -69,7 +69,12 @@ class Node:
             lib.pw_node_ni_settings(self.c),
         )
         self.clock = CpuClock(self.c, config.run, rank)
-        self.mpi_calls = MpiCalls(lib.pw_node_calls(self.c), config.run.strict)
+        self.mpi_calls = MpiCalls(
+            lib.pw_node_calls(self.c),
+            rank,
+            is_strict=config.run.strict,
+            tells=not config.run.quiet,
+        )
         self.notices = Notices()
         self.watchdog = Watchdog(self.c, config.run.watchdog_ns)
         self._answer_questions()
