@@ -133,6 +133,14 @@ class Asked:
             "application tables beside the paper's",
         ),
     ] = False
+    artifact: Annotated[
+        bool,
+        typer.Option(
+            "--artifact",
+            help="also artifact.html and artifact.pdf: all tables, pictures and conditions of the "
+            "call, and how long each took",
+        ),
+    ] = False
     resume: Annotated[
         bool, typer.Option("--resume", help="go on where the same call was stopped")
     ] = False
@@ -180,6 +188,7 @@ def experiment(
         names or [],
         options,
         pathlib.Path(asked.output),
+        makes_artifact=asked.artifact,
         resumes=asked.resume,
         cache=asked.cache,
         quiet=asked.quiet,

@@ -6,7 +6,7 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from pagewire.cli.experiments import paper, registry
+from pagewire.cli.experiments import artifact, paper, registry
 from pagewire.cli.experiments.apps import KINDS
 from pagewire.cli.kit import conditions, output, points, progress, space
 from pagewire.cli.kit.guard import guarded_folder
@@ -36,6 +36,7 @@ def run(
     options: Options,
     folder: pathlib.Path,
     *,
+    makes_artifact: bool = False,
     resumes: bool = False,
     cache: str = "",
     quiet: bool = False,
@@ -43,8 +44,9 @@ def run(
     """Exit code 0, or 1 when an experiment could not run; the others run nevertheless.
 
     With run.trace the timelines of all runs that are launched become one; 1 when none is.
-    resumes: take points that were finished when the same experiment was stopped. cache: folder
-    of the points; empty: the usual one. quiet: no progress.
+    makes_artifact: all results in one page and one document too. resumes: take points that were
+    finished when the same experiment was stopped. cache: folder of the points; empty: the usual
+    one. quiet: no progress.
     """
     chosen = registry.choose(names)
     if options.repetitions < 1:
@@ -57,10 +59,11 @@ def run(
     if trace and resumes:
         raise ConfigError("--resume with --trace: points that were kept have no timeline")
     output.check_plots()
+    if makes_artifact:
+        artifact.check()
     space.make("--output", folder)
-    command = _Command(
-        folder, resumes, pathlib.Path(cache or space.cache_folder("experiments")), quiet
-    )
+    kept = pathlib.Path(cache or space.cache_folder("experiments"))
+    command = _Command(folder, makes_artifact, resumes, kept, quiet)
     if not trace:
         return _run(chosen, options, command)
     with guarded_folder("pagewire-timelines-") as parts_folder:
@@ -84,6 +87,7 @@ class _Command:
     """What is alike for all experiments of a call."""
 
     folder: pathlib.Path
+    makes_artifact: bool
     resumes: bool
     cache: pathlib.Path
     quiet: bool
@@ -93,6 +97,7 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
     failed: list[str] = []
     held: list[conditions.Line] = []
     finished: list[points.Points] = []
+    chapters: list[artifact.Chapter] = []
     stores = [_store(each, each.options(options), command) for each in chosen]
     for idx, (experiment, store) in enumerate(zip(chosen, stores, strict=True)):
         start_s = time.monotonic()
@@ -125,11 +130,15 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
             paper.write_page(command.folder)
         finished.append(taken)
         kept = f", {taken.num_kept} of {taken.num_planned} points kept" if taken.num_kept else ""
+        took_s = time.monotonic() - start_s
+        chapters.append(artifact.Chapter.of(experiment, result, took_s))
         if not command.quiet:
-            say(f"{experiment.name} took {time.monotonic() - start_s:.1f} s{kept}")
+            say(f"{experiment.name} took {took_s:.1f} s{kept}")
     conditions.print_lines(held)
     if len(chosen) > 1:
         conditions.write(held, command.folder)
+    if command.makes_artifact:
+        artifact.write(chapters, failed, options, command.folder)
     if failed:
         say(f"{len(failed)} of {len(chosen)} experiments did not run: {', '.join(failed)}")
         return 1

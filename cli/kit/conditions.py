@@ -154,7 +154,7 @@ def lines_of(
     return found
 
 
-_HOLDS = {True: "yes", False: "NO", None: "-"}
+HOLDS = {True: "yes", False: "NO", None: "-"}
 
 
 def print_lines(lines: Sequence[Line]) -> None:
@@ -174,7 +174,7 @@ def print_lines(lines: Sequence[Line]) -> None:
             each.quantity,
             f"{each.condition} {each.source}".strip(),
             each.ours_text,
-            _HOLDS[each.holds],
+            HOLDS[each.holds],
         )
     console.print(table, highlight=False, markup=False)
     counts = [sum(each.holds is value for each in lines) for value in (True, False, None)]

@@ -31,11 +31,13 @@ def join(*children: Any) -> Html:
 
 
 def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], /, **attributes: Any) -> Html:
-    """A table with a row of heads; a cell that is no element becomes one."""
-    made = [element("tr", *(element("th", head) for head in heads))]
-    for row in rows:
-        cells = (cell if isinstance(cell, Html) else element("td", cell) for cell in row)
-        made.append(element("tr", *cells))
+    """A table with a row of heads; a head or a cell that is no element becomes one."""
+
+    def row_of(name: str, cells: Iterable[Any]) -> Html:
+        made = (cell if isinstance(cell, Html) else element(name, cell) for cell in cells)
+        return element("tr", *made)
+
+    made = [row_of("th", heads), *(row_of("td", row) for row in rows)]
     return element("table", *made, **attributes)
 
 

@@ -47,6 +47,11 @@ def page(document: Mapping[str, Any]) -> str:
     title = (
         f"{document['program'] or 'program'}: pagewire {'compare' if is_comparison else 'report'}"
     )
+    return whole(title, body)
+
+
+def whole(title: str, body: Html) -> str:
+    """A document of ours as text."""
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -30,7 +30,7 @@ figure { margin: 0; } section { break-inside: avoid-page; }
 .bars + .wide { margin-top: 1rem; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
   overflow-wrap: normal; } th { font-weight: 600; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } td.text { text-align: left; }
+th:first-child, td:first-child { text-align: left; } .wide .text { text-align: left; }
 .settings td { text-align: left; overflow-wrap: anywhere; } .settings th { text-align: left; }
 .bars { display: grid; grid-template-columns: minmax(3rem, max-content) 1fr max-content;
   gap: .3rem .6rem; align-items: center; font-size: .87rem; } .bars > .name { text-align: right; }

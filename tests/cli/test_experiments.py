@@ -1,8 +1,11 @@
 """`pagewire experiment`: every experiment in its quick form, its files, what it asks of the lab."""
 
+import importlib.util
 import itertools
 import json
 import random
+import re
+from xml.etree import ElementTree
 
 import pytest
 from experiment_checks import check_files, check_rows, quick
@@ -483,10 +486,39 @@ def test_command_prints_a_table_that_fits_and_notes_settings(capsys, tmp_path):
     assert document["settings_not_default"] == {"smmu.num_context_banks": "8"}
 
 
-def test_missing_matplotlib_is_a_sentence_before_anything_runs(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(output.importlib.util, "find_spec", lambda name: None)
-    assert main(["experiment", "part-fig9", "--quick", "--output", str(tmp_path / "new")]) == 2
-    assert "pip install 'pagewire[plots]'" in capsys.readouterr().err
+def test_artifact_has_all_of_a_call_in_a_page_and_a_document(tmp_path):
+    names = ["part-fig10", "part-fig12"]
+    assert main(["experiment", *names, "--quick", "--artifact", "--output", str(tmp_path)]) == 0
+    text = (tmp_path / "artifact.html").read_text(encoding="utf-8")
+    body = ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n")).find("body")
+    contents = body.findall("div/table/tr/td/a")
+    assert [each.get("href") for each in contents] == [f"#{name}" for name in names]
+    for name, section in zip(names, body.findall("section"), strict=True):
+        document = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        assert section.get("id") == name
+        assert len(section.find("div/table").findall("tr")) == 1 + len(document["rows"])
+        assert set(document["notes"]) <= {each.text for each in section.findall("p")}
+        assert section.find("img").get("src").startswith("data:image/svg+xml;base64,")
+    pdf = (tmp_path / "artifact.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b", pdf)) == 1 + len(names)
+
+
+@pytest.mark.parametrize(
+    ("missing", "options"), [("matplotlib", []), ("reportlab", ["--artifact"])]
+)
+def test_missing_library_is_a_sentence_before_anything_runs(
+    missing, options, monkeypatch, capsys, tmp_path
+):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == missing else found(name)
+    )
+    words = ["part-fig9", "--quick", *options, "--output", str(tmp_path / "new")]
+    assert main(["experiment", *words]) == 2
+    said = capsys.readouterr().err
+    assert missing in said
+    assert "pip install 'pagewire[plots]'" in said
     assert not (tmp_path / "new").exists()
 
 
