@@ -88,10 +88,13 @@ def test_program_without_mpi_is_told_so():
     assert "used no MPI" in said
 
 
-def test_mpi_without_the_provider_is_told_of_soon_after_init():
-    code, said = said_by(ended_soon(3, "around"))
+@pytest.mark.parametrize(
+    ("how", "call"), [("around", "Init"), ("around_in_session", "Comm_create_from_group")]
+)
+def test_mpi_without_the_provider_is_told_of_as_soon_as_it_has_chosen(how, call):
+    code, said = said_by(ended_soon(3, how))
     assert code == 1
-    assert "is past MPI_Init without the provider 'pagewire'" in said
+    assert f"is past MPI_{call} without the provider 'pagewire'" in said
     assert "libmpi.so.12 has no libfabric of 1.17 or newer" in said and "Leave --mpi out" in said
     assert said.endswith("; every rank was ended")
 

@@ -87,9 +87,9 @@ void pw_marks_record_start(const pagewire_marked_call *call);
  */
 void pw_marks_record_abort(int code);
 
-/* When a call is over and no host has come: if that call was MPI_Init and the process has settings
- * of a run, the MPI has not taken the provider and never will. Notes it for the launcher, which
- * ends the run; without one says so and ends the process. */
+/* When a call is over and no host has come: if that call was MPI_Init, or made a session's
+ * communicator, and the process has settings of a run, the MPI has not taken the provider and never
+ * will. Notes it for the launcher, which ends the run; without one says so and ends the process. */
 void pw_marks_check_provider(const pagewire_marked_call *call);
 
 #endif

@@ -21,6 +21,12 @@ static bool initializes(const char *name)
     return strcmp(name, "Init") == 0 || strcmp(name, "Init_thread") == 0;
 }
 
+/* Behind these the MPI has chosen how its bytes go; a session has not before its communicator. */
+static bool has_chosen(const char *name)
+{
+    return initializes(name) || strcmp(name, "Comm_create_from_group") == 0;
+}
+
 static bool starts_mpi(const char *name)
 {
     return initializes(name) || strcmp(name, "Session_init") == 0;
@@ -77,16 +83,16 @@ void pw_marks_check_provider(const pagewire_marked_call *call)
     char reason[REASON_BYTES];
     Dl_info info;
     const char *settings = getenv("PAGEWIRE_NODE_FILE");
-    if (!initializes(call->name) || !settings || !*settings) return;
+    if (!has_chosen(call->name) || !settings || !*settings) return;
     void *own = pw_marks_find("MPI_Init\0PMPI_Init\0");
     const bool is_known = own && dladdr(own, &info) && !strpbrk(info.dli_fname, "\"\\");
     snprintf(reason, sizeof reason,
-             "is past MPI_Init without the provider 'pagewire', so its bytes would go around the "
+             "is past MPI_%s without the provider 'pagewire', so its bytes would go around the "
              "NI: the MPI of %s has no libfabric of 1.17 or newer, or another choice was made "
              "(FI_PROVIDER, FI_PROVIDER_PATH, MPIR_CVAR_CH4_NETMOD or OMPI_MCA_pml, by the program "
              "or a wrapper). Leave --mpi out, so that pagewire chooses the MPI; `pagewire info` "
              "names what it has",
-             is_known ? info.dli_fname : "the program");
+             call->name, is_known ? info.dli_fname : "the program");
     leave_note(EXIT_WITHOUT_PROVIDER, reason);
     /* The launcher tells it once for all ranks, and ends them when they have had time to get here:
      * a rank that is missed in MPI_Init makes the others fail with words of their own. */

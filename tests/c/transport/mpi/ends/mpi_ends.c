@@ -75,19 +75,32 @@ static void go_wrong(const char *how)
     exit(97);
 }
 
+static MPI_Comm comm_of_session(void)
+{
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "pagewire.ends", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    return comm;
+}
+
 int main(int num_arguments, char **arguments)
 {
     const char *how = num_arguments > 1 ? arguments[1] : "";
     if (!strcmp(how, "no_mpi")) return 0;
-    if (!strcmp(how, "around")) setenv("FI_PROVIDER", "tcp", 1);
-    MPI_Init(&num_arguments, &arguments);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (!strncmp(how, "around", 6)) setenv("FI_PROVIDER", "tcp", 1);
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (!strcmp(how, "around_in_session")) comm = comm_of_session();
+    else MPI_Init(&num_arguments, &arguments);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
     if (!strcmp(how, "silent")) {
         MPI_Finalize();
         return 0;
     }
-    if (strcmp(how, "around")) exchange();
+    if (strncmp(how, "around", 6)) exchange();
     if (!strcmp(how, "well")) {
         MPI_Finalize();
         puts("well");
