@@ -2,11 +2,15 @@
 the file system. Only a command like ssh's leads from one to another, with none of the environment.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
 
+import debian
 import pytest
 
 SSH = """#!/bin/sh
@@ -16,6 +20,26 @@ shift
 exec ip netns exec "{prefix}${{host##*.}}" unshare --uts --pid --fork --mount-proc {more} \\
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root sh -c "hostname host${{host##*.}}; $*"
 """
+
+# sshd wants a user and a folder of its own, which nothing here puts into the machine's system.
+SSHD = """#!/bin/sh
+mount -t tmpfs none /run && mkdir /run/sshd
+mount --bind {folder}/passwd /etc/passwd
+hostname host$1
+exec env LD_LIBRARY_PATH={libraries} {root}/usr/sbin/sshd -D -e -f {folder}/sshd_config
+"""
+SSHD_CONFIG = """HostKey {folder}/host
+AuthorizedKeysFile {folder}/user.pub
+PidFile none
+StrictModes no
+UsePAM no
+"""
+CLIENT = """#!/bin/sh
+exec ssh -F none -i {folder}/user -o BatchMode=yes -o LogLevel=ERROR \\
+    -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "$@"
+"""
+_SSHD_S = 10.0
+"""For it to be there."""
 
 
 def _ip(*words: str) -> None:
@@ -87,6 +111,42 @@ class Hosts:
         path.write_text(SSH.format(prefix=self._prefix, more=more), encoding="utf-8")
         path.chmod(0o755)
         return str(path)
+
+    @contextlib.contextmanager
+    def sshd(self, folder: pathlib.Path) -> Iterator[str]:
+        """OpenSSH's daemon on each host; a command that takes the words of ssh, on any of them."""
+        if not shutil.which("ssh"):
+            pytest.skip("needs ssh (apt-get install openssh-client)")
+        root = debian.unpacked("sshd", "openssh-server")
+        for name in ("host", "user"):
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+            subprocess.run(words, check=True, timeout=30)
+        passwd = pathlib.Path("/etc/passwd").read_text(encoding="utf-8")
+        (folder / "passwd").write_text(f"{passwd}sshd:x:65534:65534::/run/sshd:/bin/false\n")
+        (folder / "sshd_config").write_text(SSHD_CONFIG.format(folder=folder))
+        for name, text in (("sshd", SSHD), ("ssh", CLIENT)):
+            path = folder / name
+            path.write_text(
+                text.format(folder=folder, root=root, libraries=root / debian.LIBRARIES)
+            )
+            path.chmod(0o755)
+        alone = ["unshare", "--uts", "--mount", str(folder / "sshd")]
+        with contextlib.ExitStack() as stack, open(folder / "log", "w", encoding="utf-8") as log:
+            for number in range(1, self._num_hosts + 1):
+                daemon = subprocess.Popen(self.on(number, [*alone, str(number)]), stderr=log)
+                stack.callback(daemon.wait)
+                stack.callback(daemon.terminate)
+            for number in range(1, self._num_hosts + 1):
+                self._await_sshd(number, folder)
+            yield str(folder / "ssh")
+
+    def _await_sshd(self, number: int, folder: pathlib.Path) -> None:
+        command = self.on(1, [str(folder / "ssh"), self.names(number), "true"])
+        end_s = time.monotonic() + _SSHD_S
+        while subprocess.run(command, capture_output=True, check=False, timeout=_SSHD_S).returncode:
+            log = (folder / "log").read_text(encoding="utf-8")
+            assert time.monotonic() < end_s, f"no sshd on host {number}: {log}"
+            time.sleep(0.1)
 
     def on(self, number: int, command: list[str]) -> list[str]:
         """The command on that host."""

@@ -118,6 +118,16 @@ def test_launcher_starts_a_rank_on_each_host(hosts, spread, tmp_path, kind, num_
     assert not list(tmp_path.glob("pagewire-*")), "the folder of the records is left"
 
 
+def test_launcher_reaches_hosts_by_ssh(hosts, spread, tmp_path):
+    with hosts.sshd(tmp_path) as ssh:
+        options = f"-launcher ssh -launcher-exec {ssh} -localhost {hosts.names(1)}"
+        given = ["--hosts", hosts.names(2, 3), "--mpiexec-options", options]
+        words = [*LAUNCH, "2", *given, "--json", str(tmp_path / "report.json")]
+        done = run(hosts.on(1, [*words, "--", spread["mpich"]]), tmp_path)
+    assert well_lines(done.stdout) == well(2)
+    assert [near_and_far(rank) for rank in read_report(tmp_path)["ranks"]] == [(False, True)] * 2
+
+
 def test_ranks_of_one_host_share_memory_and_those_of_others_do_not(hosts, spread, tmp_path):
     done = launch(hosts, tmp_path, 4, hosts.names(1, 2), "--", spread["mpich"])
     assert well_lines(done.stdout) == well(4)
