@@ -9,7 +9,6 @@ with the attribute `cables` is so many links.
 import atexit
 import functools
 import pathlib
-import tempfile
 
 from pagewire.native.settings import ConfigError
 
@@ -33,6 +32,8 @@ def prepared(path: str) -> str:
 
 @functools.cache
 def _converted(path: str, changed_ns: int) -> str:
+    import tempfile  # takes long to load
+
     folder = tempfile.TemporaryDirectory(prefix="pagewire-network-")
     atexit.register(folder.cleanup)
     return convert(path, f"{folder.name}/{pathlib.Path(path).stem}")

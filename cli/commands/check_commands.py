@@ -269,3 +269,11 @@ def selftest(
         if value:
             raise ConfigError(f"{name} needs --all")
     return command.this_installation(json)
+
+
+# It is here for the list of commands; dispatch.py hands its words on unread.
+@app.command(add_help_option=False)
+def test() -> int:
+    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
+    module:Class."""
+    return 0

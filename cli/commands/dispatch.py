@@ -1,33 +1,28 @@
 """The commands of `pagewire`: the modules of commands, test, and error lines."""
 
 import copy
+import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
 
-from pagewire.cli.commands import (  # noqa: F401  fill app
-    check_commands,
-    replay_options,
-    run_commands,
-    sockets,
-    trace,
-)
 from pagewire.cli.commands.application import app
 from pagewire.cli.kit.interrupts import Interrupted, ending_signals_raise
 from pagewire.cli.launch import options
 from pagewire.native.settings import ConfigError
 
-__all__ = ["app", "main"]
-
-
-# It is here for the list of commands; main() hands its words on unread.
-@app.command(add_help_option=False)
-def test() -> int:
-    """Run the tests: C, Python, and MPI at 1, 2 and 4 ranks; or those of a --policy
-    module:Class."""
-    return 0
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "run_commands": ("launch", "record", "run", "compare", "experiment", "env", "report"),
+    "check_commands": (
+        "bench", "soak", "info", "stress", "schema", "calibrate", "apps", "selftest", "test",
+    ),
+    "replay_options": ("replay",),
+    "sockets": ("sockets",),
+    "trace": ("trace",),
+}  # fmt: skip
+"""The modules of commands, and what each has."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -37,15 +32,19 @@ def main(words: Sequence[str]) -> int:
         from pagewire.cli.checks import testing
 
         return _interruptible(lambda: testing.main(rest[1:]))
-    command = typer.main.get_command(_application(rest[0] if rest else ""))
+    command = typer.main.get_command(application(rest[0] if rest else ""))
     if rest and rest[0] in ("launch", "record", "compare", "sockets", "env"):
         with_value = options_with_value(command, rest[0])
         rest = [rest[0], *options.separate_program(rest[1:], with_value)]
     return _interruptible(lambda: _typer(command, rest))
 
 
-def _application(name: str) -> typer.Typer:
-    """The application with the command of this name alone: a start pays for each that is made."""
+def application(name: str = "") -> typer.Typer:
+    """The application with the command of this name alone, since a start pays for each that is
+    loaded and made; with all of them where there is none."""
+    modules = [module for module, names in MODULES.items() if name in names] or MODULES
+    for module in modules:
+        importlib.import_module(f"pagewire.cli.commands.{module}")
     named = [each for each in app.registered_commands if name == command_name(each)]
     if not named:
         return app

@@ -9,7 +9,6 @@ import io
 import os
 import runpy
 import sys
-import traceback
 from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn
@@ -137,6 +136,8 @@ def _left_a_call(leaving: SystemExit) -> bool:
 
 def _print_traceback(error: BaseException) -> None:
     """The traceback from the program's first frame on, each line with the rank's number."""
+    import traceback  # takes long to load
+
     frames: TracebackType | None = error.__traceback__
     while frames and frames.tb_frame.f_code.co_filename in _LAUNCHER_FRAMES:
         frames = frames.tb_next

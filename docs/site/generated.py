@@ -27,6 +27,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from pagewire.cli.commands import check_commands
 from pagewire.cli.commands import dispatch as commands
 from pagewire.cli.experiments.registry import EXPERIMENTS
 from pagewire.cli.main import main
@@ -103,17 +104,18 @@ def printed(words: Sequence[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def command_names(group: Any = commands.app) -> list[str]:
+def command_names(group: Any) -> list[str]:
     return [commands.command_name(each) for each in group.registered_commands]
 
 
 def helps() -> str:
     parts = [f"## pagewire\n\n```text\n{help_of([])}\n```"]
-    for name in command_names():
+    application = commands.application()
+    for name in command_names(application):
         # The help of `test` is pytest's, pages of it.
-        text = inspect.getdoc(commands.test) if name == "test" else help_of([name])
+        text = inspect.getdoc(check_commands.test) if name == "test" else help_of([name])
         parts.append(f"## pagewire {name}\n\n```text\n{text}\n```")
-    for group in commands.app.registered_groups:
+    for group in application.registered_groups:
         for inner in command_names(group.typer_instance):
             text = help_of([str(group.name), inner])
             parts.append(f"## pagewire {group.name} {inner}\n\n```text\n{text}\n```")

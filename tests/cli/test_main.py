@@ -115,7 +115,9 @@ def test_process_of_a_refused_command_ends_with_2():
 
 
 def test_words_after_the_program_belong_to_it():
-    with_value = dispatch.options_with_value(typer.main.get_command(dispatch.app), "launch")
+    with_value = dispatch.options_with_value(
+        typer.main.get_command(dispatch.application()), "launch"
+    )
 
     def separate(words: list[str]) -> list[str]:
         return options.separate_program(words, with_value)

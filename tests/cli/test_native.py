@@ -437,7 +437,7 @@ def test_node_file_gives_back_its_settings(tmp_path):
 
 
 def test_every_option_of_a_setting_is_one_of_the_command_lines():
-    application = typer.main.get_command(dispatch.app)
+    application = typer.main.get_command(dispatch.application())
     for command in ("launch", "compare"):
         with_value = dispatch.options_with_value(application, command)
         assert {"--transport", "--mpi", "--set", "-n", "--ranks"} <= with_value

@@ -11,12 +11,12 @@ import pytest
 from cli_runs import started
 
 from pagewire.cli.commands import completion
-from pagewire.cli.commands.dispatch import app, command_name
+from pagewire.cli.commands.dispatch import application, command_name
 from pagewire.cli.main import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGEWIRE = pathlib.Path(sys.executable).parent / "pagewire"
-COMMANDS = [command_name(each) for each in app.registered_commands]
+COMMANDS = [command_name(each) for each in application().registered_commands]
 OWN_HELP = ("test",)
 """Commands that read their words by themselves."""
 FORGETFUL = """

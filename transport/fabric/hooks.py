@@ -9,7 +9,6 @@ and answers it therefore. The calls come from inside of mpi4py's, in the thread 
 import ctypes
 import os
 import sys
-import traceback
 from typing import Any
 
 from pagewire.native import check, ffi
@@ -60,6 +59,8 @@ class FabricHost:
 
 def _print(error: BaseException) -> None:
     """Nobody is above but C; the run ends."""
+    import traceback  # takes long to load
+
     traceback.print_exception(error)
     sys.stderr.flush()
 

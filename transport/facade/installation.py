@@ -5,7 +5,6 @@ import contextlib
 import functools
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -140,6 +139,8 @@ class Ending:
             sys.stdout.flush()
             os._exit(1)  # what is raised here would not change the exit code
         except BaseException:  # noqa: BLE001, the others would wait in MPI for ever
+            import traceback  # takes long to load
+
             traceback.print_exc()
             let_be_read()
             MPI.COMM_WORLD.Abort(1)

@@ -6,14 +6,13 @@ turned automatic initialization off, the facade waits for its MPI.Init or MPI.In
 
 import functools
 import importlib
-import importlib.abc
 import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config
@@ -24,8 +23,9 @@ _UNEXPECTED_BYTES = 64
 _UNEXPECTED_TAG = 32767  # the largest that every MPI has
 
 
-class _Loader(importlib.abc.Loader):
-    """mpi4py's own loader; the facade goes in after it has run."""
+class _Loader:
+    """mpi4py's own loader; the facade goes in after it has run. It derives from nothing
+    of importlib.abc, which takes long to load."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -44,7 +44,7 @@ class _Loader(importlib.abc.Loader):
         activate()
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -55,7 +55,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         )  # mpi4py may have a finder of its own: ask it as if we were not here
         spec = importlib.util.find_spec(fullname)
         if spec is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast(Any, _Loader(spec.loader))
         return spec
 
 
