@@ -8,7 +8,6 @@ suffix: field `timeout_ns` is the setting `timeout`. Needs the standard library 
 """
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -107,6 +106,8 @@ def validate(config: Any) -> None:
 
 def suggestion(given: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` when something close is known, else nothing."""
+    import difflib  # takes long to load
+
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 

@@ -1,12 +1,16 @@
 """What is to be seen of an engine (pw_ni) from Python, whoever made it."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pagewire.native import EngineError, check, ffi, lib
 from pagewire.native.settings import ConfigError
-from pagewire.smmu.registers import ContextBank
+
+if TYPE_CHECKING:
+    from pagewire.smmu.registers import ContextBank
 
 PDID = 1
 """Protection domain of a job: all of its ranks are one. Further processes of a node follow."""
@@ -77,6 +81,8 @@ class EngineView:
 
     def context_banks(self) -> list[ContextBank]:
         """Registers of the context banks that are in use."""
+        from pagewire.smmu.registers import ContextBank  # takes long to load
+
         out = ffi.new("pw_context_bank *")
         banks = []
         for idx in range(self.settings.num_context_banks):

@@ -14,6 +14,7 @@ from pagewire.cli.launch import options
 from pagewire.native.settings import ConfigError
 
 MODULES: Mapping[str, tuple[str, ...]] = {
+    "application": ("--version", "-V"),
     "run_commands": ("launch", "record", "run", "compare", "experiment", "env", "report"),
     "check_commands": (
         "bench", "soak", "info", "stress", "schema", "calibrate", "apps", "selftest", "test",
@@ -22,7 +23,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "sockets": ("sockets",),
     "trace": ("trace",),
 }  # fmt: skip
-"""The modules of commands, and what each has."""
+"""The modules of commands, and the first words that are for each."""
 
 
 def main(words: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import pathlib
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -125,6 +124,8 @@ def _check_file(path: str) -> str:
 
 def _check_command(command: str) -> str:
     """Refuse a command that a shell would not find either."""
+    import shutil  # takes long to load
+
     if shutil.which(command):
         return command
     if os.sep not in command:

@@ -188,11 +188,42 @@ def test_info_as_configuration_file_is_read_back(tmp_path):
     assert loaded.not_default() == {"run.memory": "ideal", "run.timeout": "none"}
 
 
-def test_start_of_a_rank_loads_no_command_line_or_table_library(script):
-    path = script("import sys; print(sorted({'typer', 'rich', 'numpy'} & set(sys.modules)))")
+NOT_OF_A_RANK = {
+    "typer", "rich", "numpy", "traceback", "tempfile", "shutil", "difflib", "importlib.resources",
+    "pagewire.run.report.report", "pagewire.smmu.registers",
+}  # fmt: skip
+"""What takes long to load, and few programs' ranks need."""
+
+
+def test_rank_loads_nothing_that_few_need(script):
+    path = script(
+        "import sys\n"
+        "from mpi4py import MPI\n"
+        "MPI.COMM_WORLD.Allreduce(bytearray(8), bytearray(8))\n"
+        "MPI.COMM_WORLD.Reduce_scatter([bytearray(8), MPI.INT], [bytearray(8), MPI.INT], [2])\n"
+        "MPI.COMM_WORLD.Dup().allgather('object')\n"
+        f"print(sorted({NOT_OF_A_RANK} & set(sys.modules)))"
+    )
     if importlib.util.find_spec("pagewire.transport.facade.loader") is None:
         pytest.skip("needs the MPI facade")
-    assert pagewire("run", path).stdout.strip() == "[]"
+    assert pagewire("run", "-q", path).stdout.strip() == "[]"
+
+
+def test_command_loads_no_other_module_of_commands():
+    code = "import sys; from pagewire.cli.commands import dispatch; dispatch.application('launch');"
+    code += "print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True)
+    others = {f"pagewire.cli.commands.{name}" for name in dispatch.MODULES}
+    others -= {f"pagewire.cli.commands.{name}" for name in ("application", "run_commands")}
+    assert not (others | {"numpy", "rich", "email"}) & set(loaded.stdout.decode().split())
+
+
+def test_every_command_is_said_to_be_in_a_module():
+    app = dispatch.application()
+    names = [dispatch.command_name(each) for each in app.registered_commands]
+    names += [str(each.name) for each in app.registered_groups]
+    said = [name for names in dispatch.MODULES.values() for name in names]
+    assert sorted(["--version", "-V", *names]) == sorted(said)
 
 
 @pytest.mark.skipif(

@@ -13,7 +13,6 @@ from mpi4py import MPI
 from pagewire.native import ffi, lib
 from pagewire.native.output import OutputError, let_be_read
 from pagewire.native.settings import ConfigError
-from pagewire.run.report import report
 from pagewire.run.settings import config
 from pagewire.transport.facade import (
     array_collectives,
@@ -176,6 +175,8 @@ class Ending:
             if directory:
                 node.leave_report(directory)
             elif per_rank is not None:
+                from pagewire.run.report import report  # takes long to load
+
                 run = node.config.run
                 report.finish(per_rank, node.config, run.json, run.quiet)
                 if run.html and failure is None:
@@ -204,6 +205,7 @@ def _finish_files(node: Node) -> OutputError | None:
 def _make_page(path: str, per_rank: list[Any], settings: config.Config) -> None:
     """For a run of the user's own mpiexec."""
     from pagewire.run.page import page
+    from pagewire.run.report import report
 
     program = os.environ.get("PAGEWIRE_PROGRAM", "")
     page.write(path, report.document(per_rank, settings, program))
