@@ -1,4 +1,4 @@
-/* qemu's user mode says yes to MADV_POPULATE_READ and _WRITE and does nothing: here a touch does it. */
+/* qemu's user mode says yes to MADV_POPULATE_*, and does nothing: here a touch does it. */
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
