@@ -131,7 +131,8 @@ def _run(chosen: Sequence[Experiment], options: Options, command: _Command) -> i
         finished.append(taken)
         kept = f", {taken.num_kept} of {taken.num_planned} points kept" if taken.num_kept else ""
         took_s = time.monotonic() - start_s
-        chapters.append(artifact.Chapter.of(experiment, result, took_s))
+        if command.makes_artifact:
+            chapters.append(artifact.Chapter.of(experiment, result, took_s))
         if not command.quiet:
             say(f"{experiment.name} took {took_s:.1f} s{kept}")
     conditions.print_lines(held)

@@ -32,6 +32,7 @@ class Pagewire(PythonPackage):
 
     with when("+plots"):
         depends_on("py-matplotlib@3.8:", type="run")
+        depends_on("py-reportlab@4.2:", type="run")
 
     def config_settings(self, spec, prefix):
         """Options of meson-python: the provider for programs that are not Python."""
