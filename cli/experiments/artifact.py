@@ -1,7 +1,6 @@
 """All results of one call in one page and one document: artifact.html and artifact.pdf."""
 
 import base64
-import importlib.util
 import pathlib
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from pagewire.cli.kit import machine
 from pagewire.cli.kit.conditions import HOLDS, Line
 from pagewire.cli.kit.result import Experiment, Options, Result
 from pagewire.native.output import OutputError, write_file
-from pagewire.native.settings import ConfigError
 from pagewire.run.page import page
 from pagewire.run.page.markup import Html, element, join, note, table
 
@@ -48,10 +46,7 @@ class Chapter(NamedTuple):
             Cells(
                 [each.head for each in columns],
                 [[each.text(row.get(each.key)) for each in columns] for row in result.rows],
-                [
-                    any(isinstance(row.get(each.key), str) for row in result.rows)
-                    for each in columns
-                ],
+                [result.is_text(each) for each in columns],
             ),
             list(result.notes),
             experiment.lines(result.rows),
@@ -82,15 +77,6 @@ class Cells(NamedTuple):
     rows: Sequence[Sequence[str]]
     is_text: Sequence[bool]
     """Of each column; others hold numbers."""
-
-
-def check() -> None:
-    """Whether it can be made, before anything runs; raises ConfigError."""
-    if importlib.util.find_spec("reportlab") is None:
-        raise ConfigError(
-            "--artifact makes a PDF with reportlab, which is not installed: "
-            "pip install 'pagewire[plots]'"
-        )
 
 
 def write(

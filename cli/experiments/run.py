@@ -58,9 +58,9 @@ def run(
     trace = launch.check_settings(options.environ).run.trace
     if trace and resumes:
         raise ConfigError("--resume with --trace: points that were kept have no timeline")
-    output.check_plots()
+    output.check_library("matplotlib", "experiments draw plots")
     if makes_artifact:
-        artifact.check()
+        output.check_library("reportlab", "--artifact makes a PDF")
     space.make("--output", folder)
     kept = pathlib.Path(cache or space.cache_folder("experiments"))
     command = _Command(folder, makes_artifact, resumes, kept, quiet)

@@ -9,7 +9,7 @@ import pathlib
 import sys
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from pagewire.cli.kit import machine
@@ -41,10 +41,8 @@ def print_result(experiment: Experiment, result: Result) -> None:
     table = Table(padding=(0, 1, 0, 0), pad_edge=False, box=None, header_style="bold")
     columns = [column for column in result.columns if column.in_table]
     for idx, column in enumerate(columns):
-        is_text = any(isinstance(row.get(column.key), str) for row in result.rows)
-        table.add_column(
-            column.head, justify="left" if is_text else "right", no_wrap=idx == 0, overflow="fold"
-        )
+        side: JustifyMethod = "left" if result.is_text(column) else "right"
+        table.add_column(column.head, justify=side, no_wrap=idx == 0, overflow="fold")
     for row in result.rows:
         table.add_row(*(column.text(row.get(column.key)) for column in columns))
     console.print(table)
@@ -58,12 +56,11 @@ def _heading(experiment: Experiment, result: Result) -> str:
     return f"{experiment.name}: {result.title or experiment.title}{part}"
 
 
-def check_plots() -> None:
-    """Whether plots can be drawn, before anything runs; raises ConfigError."""
-    if importlib.util.find_spec("matplotlib") is None:
+def check_library(name: str, use: str) -> None:
+    """Whether a library of the group `plots` is here, before anything runs; raises ConfigError."""
+    if importlib.util.find_spec(name) is None:
         raise ConfigError(
-            "experiments draw plots with matplotlib, which is not installed: "
-            "pip install 'pagewire[plots]'"
+            f"{use} with {name}, which is not installed: pip install 'pagewire[plots]'"
         )
 
 

@@ -196,6 +196,10 @@ class Result:
     missing: Sequence[str] = ()
     """Points of an experiment that was stopped."""
 
+    def is_text(self, column: Column) -> bool:
+        """Has it words in any row? Else numbers."""
+        return any(isinstance(row.get(column.key), str) for row in self.rows)
+
     def __post_init__(self) -> None:
         if isinstance(self.notes, str):
             notes = [" ".join(each.split()) for each in self.notes.strip().split("\n\n")]
