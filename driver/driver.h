@@ -103,8 +103,9 @@ typedef struct {
     uint64_t transactions_generation; /* of the memory, when they were noted */
     struct { /* what get_user_pages has just brought in: not asked for again in one run */
         pw_page_range range;
-        uint64_t generation;
+        uint64_t generation, entry; /* of the memory */
         uint32_t span;
+        bool for_write; /* a page brought in for a read may still refuse a write */
     } brought;
     pw_trace_mark *marks;
     uint32_t num_marks, marks_capacity;

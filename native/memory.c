@@ -320,6 +320,8 @@ void pw_memory_changed(pw_memory *memory) { memory->generation++; }
 
 uint64_t pw_memory_generation(const pw_memory *memory) { return memory->generation; }
 
+uint64_t pw_memory_entry(const pw_memory *memory) { return memory->entry; }
+
 /* The model does so itself, because it can evict in between. */
 static void note_resident(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
 {

@@ -127,6 +127,7 @@ void pw_memory_unmapped(pw_memory *memory, uint64_t first_page, uint64_t num_pag
  * calls. */
 void pw_memory_changed(pw_memory *memory);
 uint64_t pw_memory_generation(const pw_memory *memory);
+uint64_t pw_memory_entry(const pw_memory *memory); /* how often pw_memory_enter was called */
 /* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that
  * were absent before for the access wanted: a write-protected page counts for a write, a huge
  * page's pages each. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped

@@ -218,6 +218,29 @@ static void one_run(void)
 
 /* A fault while the thread is awake: handler and tasklet preempt it, and it needs no second
  * wake-up. */
+/* What came in for a read (the shared zero page) comes in once more for a write, in the same run of
+ * the tasklet; and so does what the program gave back meanwhile. */
+static void brings_in_again(void)
+{
+    machine m;
+    run(&m, PW_PAGE_IN_TOUCH_AHEAD, false, PW_POLICY_PAGE, 1, 0);
+    const uint64_t num_read = m.counters.pages_paged_in;
+    assert(num_read > 0 && pw_memory_set(m.memory, PAGE, 1, PW_PAGE_WRITE_PROTECTED) == PW_OK);
+    m.fault.at_destination = m.fault.is_permission = true;
+    fault_at(&m, PAGE, 100);
+    serve(&m);
+    assert(m.counters.pages_copied == 1 && m.counters.page_ins_present == 0);
+    assert(pw_memory_set(m.memory, PAGE, 1, PW_PAGE_ABSENT) == PW_OK);
+    pw_memory_enter(m.memory);
+    m.fault.is_permission = false;
+    next_block(&m);
+    fault_at(&m, PAGE, 200);
+    serve(&m);
+    assert(m.counters.pages_paged_in == num_read + 2 && m.counters.page_ins_present == 0);
+    assert(m.counters.tasklet_runs == 1);
+    end(&m);
+}
+
 static void preempts_the_thread(void)
 {
     machine m;
@@ -431,6 +454,7 @@ int main(void)
     touch_a_page();
     touches_out_of_order();
     one_run();
+    brings_in_again();
     preempts_the_thread();
     library_on_another_core();
     variants();
