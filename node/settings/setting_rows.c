@@ -214,11 +214,10 @@ static const pw_setting_row rows[] = {
      FRACTION(model_collapse_millionths)},
 
     /* [residency] */
-    {"residency.source", "kernel",
-     "who tells whether a page of the host is there. kernel: it is asked for each access; events: "
-     "a "
-     "page that was there stays so until the process unmaps it or forks, as libucm tells (kernel "
-     "where that cannot be)",
+    {"residency.source", "events",
+     "who tells whether a page of the host is there. events: a page that was there stays so until "
+     "the process unmaps it or forks, as libucm tells (kernel where that cannot be); kernel: it is "
+     "asked for each access",
      CHOICE(residency_source, {"kernel", PW_RESIDENCY_KERNEL}, {"events", PW_RESIDENCY_EVENTS})},
     {"residency.check", "false",
      "events: ask the kernel beside, and end the run where it says otherwise",

@@ -57,7 +57,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "firmware.timeout_implementation": ("tick", "countdown"),
     "firmware.tick": ("50us",),
     "firmware.read_mailbox": ("shared",),
-    "residency.source": ("events",),
+    "residency.source": ("kernel",),
     "residency.check": ("true",),
     "firmware.read_buffer_requests": ("1",),
     "firmware.read_retry": ("10us",),
