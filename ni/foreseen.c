@@ -154,7 +154,7 @@ static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
                       ni->smmu.num_walkers > 1;
     return settings->lookahead_blocks > 0 && is_certain && inbound->is_read &&
            inbound->num_blocks > 2 && ni->num_inbounds == 1 && inbound->peer != ni->node &&
-           !ni->shares_engines;
+           !ni->shares_node;
 }
 
 /* Translate the pages of a block ahead. False at the first page that would fault. */

@@ -208,10 +208,12 @@ void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links,
     ni->forwarding = forwarding;
 }
 
-void pw_ni_share_engines(pw_ni *ni, pw_ni *with)
+int pw_ni_share_node(pw_ni *ni, pw_ni *with)
 {
     ni->engines = with->engines;
-    ni->shares_engines = with->shares_engines = true;
+    ni->shares_node = with->shares_node = true;
+    pw_firmware_share(&ni->firmware, &with->firmware);
+    return pw_smmu_share(&ni->smmu, &with->smmu);
 }
 
 void pw_ni_destroy(pw_ni *ni)

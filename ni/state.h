@@ -165,7 +165,7 @@ struct pw_ni {
     pw_time copy_answer_ns; /* earliest answer to one of them; PW_NEVER when there is none */
     pw_burst_pool *bursts;
     pw_engines own_engines, *engines; /* the latter of one NI of the node */
-    bool shares_engines;              /* with another NI, whoever's they are */
+    bool shares_node;                 /* these and more, with another NI */
     pw_occupancy kept;                /* blocks whose pages are not there yet */
     pw_calendar copier;               /* software that copies them to where they belong */
     uint64_t engine_byte_ps_1000;

@@ -305,8 +305,13 @@ int pw_node_open(const pw_node_config *config, const pw_node_opening *opening, p
     if (topology || opening->topology)
         pw_ni_set_network((*out)->ni, topology ? topology : opening->topology, opening->links,
                           opening->forwarding);
-    if (opening->neighbour) pw_ni_share_engines((*out)->ni, opening->neighbour->ni);
-    code = plan_impairments((*out)->ni, config, reason);
+    if (opening->neighbour) code = pw_ni_share_node((*out)->ni, opening->neighbour->ni);
+    if (code < 0)
+        pw_sentence_refuse(reason, code,
+                           "run.ranks_per_node = %lld: the SMMU that they share tells 65,535 "
+                           "protection domains apart; take fewer",
+                           (long long)config->run.ranks_per_node);
+    else code = plan_impairments((*out)->ni, config, reason);
     if (code == PW_OK) return PW_OK;
     destroy(*out, false);
     *out = NULL;

@@ -85,6 +85,7 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
     firmware->scheduler.medium_limit_bytes = (uint64_t)settings->medium_limit_bytes;
     firmware->scheduler.is_dynamic = settings->requeue_dynamic;
     firmware->scheduler.is_strict = settings->strict_priority;
+    firmware->r5 = &firmware->own_r5;
     pw_transactions_init(&firmware->transactions, settings->ticket_queue);
     for (uint32_t i = 0; i < PW_NUM_MAILBOXES; i++)
         firmware->mailboxes[i].depth = (uint32_t)settings->mailbox_entries;
@@ -99,9 +100,11 @@ void pw_firmware_destroy(pw_firmware *firmware)
     for (uint32_t page = 0; page < PW_CHANNEL_PAGES; page++) free(firmware->pages[page]);
     pw_scheduler_destroy(&firmware->scheduler);
     free(firmware->reads);
-    pw_calendar_finish(&firmware->r5);
+    pw_calendar_finish(&firmware->own_r5);
     pw_transactions_destroy(&firmware->transactions);
 }
+
+void pw_firmware_share(pw_firmware *firmware, const pw_firmware *with) { firmware->r5 = with->r5; }
 
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid)
 {
@@ -193,7 +196,7 @@ uint32_t pw_firmware_new_stream(pw_firmware *firmware)
 
 pw_time pw_r5_work(pw_firmware *firmware, pw_time at_ns, pw_time cost_ns)
 {
-    pw_time start_ns = pw_calendar_book(&firmware->r5, at_ns, cost_ns);
+    pw_time start_ns = pw_calendar_book(firmware->r5, at_ns, cost_ns);
     if (cost_ns)
         pw_trace_detail(firmware->trace, start_ns, PW_TRACE_R5, firmware->trace->node,
                         (uint64_t)cost_ns, 0);
@@ -463,13 +466,13 @@ static void new_transfer(pw_firmware *firmware, uint32_t channel, pw_actions *ac
     firmware->counters->fast_path_hits++;
     firmware->duplicate_waits = true;
     pw_r5_push(firmware, PW_EVENT_DUPLICATE, PRIORITY_DUPLICATE,
-               pw_calendar_peek(&firmware->r5, at_ns, costs->r5_ack_read_ns), 0, 0);
+               pw_calendar_peek(firmware->r5, at_ns, costs->r5_ack_read_ns), 0, 0);
 }
 
 static void schedule(pw_firmware *firmware, pw_actions *actions, pw_time at_ns)
 {
     /* While the R5 is busy more urgent transfers may still come: choose when it is free. */
-    pw_time free_ns = pw_calendar_peek(&firmware->r5, at_ns, firmware->costs->r5_queue_op_ns);
+    pw_time free_ns = pw_calendar_peek(firmware->r5, at_ns, firmware->costs->r5_queue_op_ns);
     if (free_ns > at_ns) {
         pw_r5_push(firmware, PW_EVENT_SCHEDULE, PRIORITY_SCHEDULE, free_ns, 0, 0);
         return;

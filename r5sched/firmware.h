@@ -162,7 +162,7 @@ typedef struct {
     /* Of a block for the peer, told by the owner: firmware.timeout = auto [R5 4.2, 4.4]. */
     pw_time (*auto_timeout_ns)(void *owner, uint32_t peer);
     void *owner;
-    pw_calendar r5;
+    pw_calendar own_r5, *r5; /* the latter of one firmware of the node */
     pw_scheduler scheduler;
     pw_transactions transactions;
     /* Channels that were claimed once, of the scratchpad pages that are taken. */
@@ -204,6 +204,8 @@ int pw_firmware_init(pw_firmware *firmware, const pw_costs *costs, const pw_sett
                      const pw_receiver_rules *receiver, pw_counters *counters, pw_tallies *tallies,
                      pw_event_queue *events, pw_trace *trace);
 void pw_firmware_destroy(pw_firmware *firmware);
+/* Both are of one R5: its time goes to whichever asks first. `with` must live as long. */
+void pw_firmware_share(pw_firmware *firmware, const pw_firmware *with);
 /* Of a block for the peer; negative: none. */
 static inline int64_t pw_firmware_timeout_ns(const pw_firmware *firmware, uint32_t peer)
 {

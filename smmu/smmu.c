@@ -15,6 +15,7 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
                  pw_counters *counters)
 {
     memset(smmu, 0, sizeof *smmu);
+    smmu->tlbs = &smmu->own_tlbs;
     smmu->costs = costs;
     smmu->counters = counters;
     smmu->num_banks = (uint32_t)settings->num_context_banks;
@@ -31,32 +32,57 @@ int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settin
     int code = smmu->banks && smmu->faults ? PW_OK : PW_ERR_NOMEM;
     if (code == PW_OK)
         code = create_cache((uint32_t)settings->l1_sets, (uint32_t)settings->l1_ways, line_pages,
-                            &smmu->l1);
+                            &smmu->tlbs->l1);
     if (code == PW_OK)
         code = create_cache((uint32_t)settings->l2_sets, (uint32_t)settings->l2_ways, line_pages,
-                            &smmu->l2);
+                            &smmu->tlbs->l2);
     if (code == PW_OK)
-        code = create_cache(1, (uint32_t)settings->walk_cache_entries, 1, &smmu->walk_cache);
+        code = create_cache(1, (uint32_t)settings->walk_cache_entries, 1, &smmu->tlbs->walk_cache);
     if (code == PW_OK)
-        code = create_cache(1, (uint32_t)settings->prefetch_entries, 1, &smmu->prefetch);
+        code = create_cache(1, (uint32_t)settings->prefetch_entries, 1, &smmu->tlbs->prefetch);
     if (code < 0) pw_smmu_destroy(smmu);
     return code;
 }
 
 void pw_smmu_destroy(pw_smmu *smmu)
 {
-    pw_tcache_destroy(smmu->l1);
-    pw_tcache_destroy(smmu->l2);
-    pw_tcache_destroy(smmu->walk_cache);
-    pw_tcache_destroy(smmu->prefetch);
-    for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_finish(&smmu->walkers[i]);
+    pw_tlbs *own = &smmu->own_tlbs;
+    pw_tcache_destroy(own->l1);
+    pw_tcache_destroy(own->l2);
+    pw_tcache_destroy(own->walk_cache);
+    pw_tcache_destroy(own->prefetch);
+    for (int i = 0; i < PW_WALKERS_MAX; i++) pw_calendar_finish(&own->walkers[i]);
     pw_occupancy_finish(&smmu->outstanding);
     for (uint32_t i = 0; smmu->faults && i < smmu->num_banks; i++) free(smmu->faults[i]);
     free(smmu->faults);
     free(smmu->banks);
     smmu->faults = NULL;
     smmu->banks = NULL;
-    smmu->l1 = smmu->l2 = smmu->walk_cache = smmu->prefetch = NULL;
+    *own = (pw_tlbs){0};
+}
+
+static int take_asid(pw_smmu *smmu, pw_context_bank *bank)
+{
+    if (smmu->tlbs->num_asids == UINT16_MAX) return PW_ERR_FULL;
+    bank->asid = ++smmu->tlbs->num_asids;
+    return PW_OK;
+}
+
+/* From now on its banks are told from others' in the TLBs. */
+static int be_shared(pw_smmu *smmu)
+{
+    int code = PW_OK;
+    for (uint32_t i = 0; !smmu->is_shared && i < smmu->num_banks && code == PW_OK; i++)
+        if (smmu->banks[i].pdid) code = take_asid(smmu, &smmu->banks[i]);
+    smmu->is_shared = true;
+    return code;
+}
+
+int pw_smmu_share(pw_smmu *smmu, pw_smmu *with)
+{
+    smmu->tlbs = with->tlbs;
+    const int code = be_shared(with);
+    return code < 0 ? code : be_shared(smmu);
 }
 
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
@@ -67,7 +93,8 @@ int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
             if (!smmu->faults[i]) return PW_ERR_NOMEM;
             smmu->banks[i] = (pw_context_bank){
                 .pdid = pdid, .sctlr = smmu->sctlr, .fault_ns = INT64_MIN, .clear_ns = INT64_MIN};
-            return (int)i;
+            int code = smmu->is_shared ? take_asid(smmu, &smmu->banks[i]) : PW_OK;
+            return code < 0 ? code : (int)i;
         }
     return PW_ERR_FULL;
 }
@@ -79,23 +106,69 @@ pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid)
     return NULL;
 }
 
+/* What tags translations of the domain. 0, of none: it has no bank here. */
+static uint16_t tag_of(pw_smmu *smmu, uint16_t pdid)
+{
+    if (!smmu->is_shared || pdid == 0) return pdid;
+    const pw_context_bank *bank = pw_smmu_bank(smmu, pdid);
+    return bank ? (uint16_t)bank->asid : 0;
+}
+
 /* The walk cache's name of the pointer to the table that is `level` accesses above the page. */
 static uint64_t table_of(uint64_t page, uint32_t level)
 {
     return (uint64_t)level << LEVEL_SHIFT | page >> TABLE_SHIFT * level;
 }
 
+void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages)
+{
+    if (pdid == 0) counters->shootdowns_all++;
+    else if (num_pages == PW_ALL_PAGES) counters->shootdowns_context++;
+    else counters->shootdowns_address++;
+}
+
+static uint64_t drop(pw_tcache *cache, uint16_t tag, uint64_t first_page, uint64_t num_pages)
+{
+    if (!cache) return 0;
+    return tag == 0 ? pw_tcache_invalidate_all(cache)
+                    : pw_tcache_invalidate_range(cache, tag, first_page, num_pages);
+}
+
+/* tag 0: of all. */
+static void shoot_down(pw_smmu *smmu, uint16_t tag, uint64_t first_page, uint64_t num_pages)
+{
+    if (num_pages == 0) return;
+    if (smmu->invalidate != PW_INVALIDATE_ADDRESS) {
+        first_page = 0;
+        num_pages = PW_ALL_PAGES;
+    }
+    if (smmu->invalidate == PW_INVALIDATE_ALL) tag = 0;
+    pw_shootdown_count(smmu->counters, tag, num_pages);
+    smmu->counters->translations_dropped += drop(smmu->tlbs->l1, tag, first_page, num_pages) +
+                                            drop(smmu->tlbs->l2, tag, first_page, num_pages);
+    drop(smmu->tlbs->prefetch, tag, first_page, num_pages);
+    if (num_pages == PW_ALL_PAGES) {
+        drop(smmu->tlbs->walk_cache, tag, 0, PW_ALL_PAGES);
+        return;
+    }
+    for (uint32_t level = 1; level < (uint32_t)smmu->costs->walk_accesses; level++) {
+        uint64_t first = table_of(first_page, level),
+                 last = table_of(first_page + num_pages - 1, level);
+        drop(smmu->tlbs->walk_cache, tag, first, last - first + 1);
+    }
+}
+
 /* Memory accesses of a walk, which starts at the lowest table whose pointer is cached. */
-static uint32_t walk_tables(pw_smmu *smmu, uint16_t pdid, uint64_t page)
+static uint32_t walk_tables(pw_smmu *smmu, uint16_t tag, uint64_t page)
 {
     uint32_t num_levels = (uint32_t)smmu->costs->walk_accesses, level = 1;
     uint64_t frame;
-    if (!smmu->walk_cache) return num_levels;
+    if (!smmu->tlbs->walk_cache) return num_levels;
     while (level < num_levels &&
-           !pw_tcache_lookup(smmu->walk_cache, pdid, table_of(page, level), &frame))
+           !pw_tcache_lookup(smmu->tlbs->walk_cache, tag, table_of(page, level), &frame))
         level++;
     for (uint32_t read = level; read-- > 1;)
-        pw_tcache_fill(smmu->walk_cache, pdid, table_of(page, read), table_of(page, read));
+        pw_tcache_fill(smmu->tlbs->walk_cache, tag, table_of(page, read), table_of(page, read));
     return level;
 }
 
@@ -106,14 +179,14 @@ static pw_time book_walk(pw_smmu *smmu, pw_time at_ns, pw_time walk_ns)
     pw_time earliest_ns = PW_NEVER;
     uint32_t best = 0;
     for (uint32_t i = 0; i < smmu->num_walkers && earliest_ns > at_ns; i++) {
-        pw_time free_ns = pw_calendar_peek(&smmu->walkers[i], at_ns, walk_ns);
+        pw_time free_ns = pw_calendar_peek(&smmu->tlbs->walkers[i], at_ns, walk_ns);
         if (free_ns < earliest_ns) {
             earliest_ns = free_ns;
             best = i;
         }
     }
     smmu->counters->walks_delayed += earliest_ns > at_ns;
-    return pw_calendar_book(&smmu->walkers[best], at_ns, walk_ns) + walk_ns - at_ns;
+    return pw_calendar_book(&smmu->tlbs->walkers[best], at_ns, walk_ns) + walk_ns - at_ns;
 }
 
 pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how)
@@ -124,24 +197,24 @@ pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how)
     return ((int64_t)(how - PW_TRANSLATION_WALK) * smmu->costs->walk_ns + accesses - 1) / accesses;
 }
 
-static void enter(pw_smmu *smmu, uint16_t pdid, uint64_t page)
+static void enter(pw_smmu *smmu, uint16_t tag, uint64_t page)
 {
-    pw_tcache_fill(smmu->l2, pdid, page, page);
-    pw_tcache_fill(smmu->l1, pdid, page, page);
+    pw_tcache_fill(smmu->tlbs->l2, tag, page, page);
+    pw_tcache_fill(smmu->tlbs->l1, tag, page, page);
 }
 
 /* Fetch the next page's translation from from_ns on: its entry is beside this one's, one access
  * away. */
-static void prefetch(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time from_ns)
+static void prefetch(pw_smmu *smmu, uint16_t tag, uint64_t page, pw_time from_ns)
 {
     uint64_t next = page + 1, ready_ns;
     bool same_table = next >> TABLE_SHIFT == page >> TABLE_SHIFT;
-    if (!same_table || pw_tcache_lookup(smmu->prefetch, pdid, next, &ready_ns)) return;
+    if (!same_table || pw_tcache_lookup(smmu->tlbs->prefetch, tag, next, &ready_ns)) return;
     smmu->counters->prefetches++;
     smmu->counters->walk_accesses++;
     pw_time walk_ns = pw_smmu_latency_ns(smmu, PW_TRANSLATION_WALK + 1);
     ready_ns = from_ns == PW_NEVER ? 0 : (uint64_t)(from_ns + book_walk(smmu, from_ns, walk_ns));
-    pw_tcache_fill(smmu->prefetch, pdid, next, ready_ns);
+    pw_tcache_fill(smmu->tlbs->prefetch, tag, next, ready_ns);
 }
 
 /* A further time from at_ns on; ahead of time stays so. */
@@ -151,12 +224,12 @@ static pw_time behind(pw_time at_ns, pw_time delay_ns)
 }
 
 /* Ask both TLBs. A cached translation of an absent page is stale: dropped, and no hit. */
-static bool look_up(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, uint32_t *how)
+static bool look_up(pw_smmu *smmu, uint16_t tag, uint64_t page, bool present, uint32_t *how)
 {
     uint64_t frame;
     pw_counters *counters = smmu->counters;
-    bool in_l1 = pw_tcache_lookup(smmu->l1, pdid, page, &frame);
-    bool in_l2 = !in_l1 && pw_tcache_lookup(smmu->l2, pdid, page, &frame);
+    bool in_l1 = pw_tcache_lookup(smmu->tlbs->l1, tag, page, &frame);
+    bool in_l2 = !in_l1 && pw_tcache_lookup(smmu->tlbs->l2, tag, page, &frame);
     counters->l1_hits += in_l1;
     counters->l1_misses += !in_l1;
     counters->l2_hits += in_l2;
@@ -165,24 +238,25 @@ static bool look_up(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present, u
     *how = in_l1 ? PW_TRANSLATION_L1 : PW_TRANSLATION_L2;
     if (!present) {
         counters->stale_translations++;
-        pw_smmu_invalidate(smmu, pdid, page, 1);
-    } else if (in_l2) pw_tcache_fill(smmu->l1, pdid, page, frame);
+        shoot_down(smmu, tag, page, 1);
+    } else if (in_l2) pw_tcache_fill(smmu->tlbs->l1, tag, page, frame);
     return present;
 }
 
 /* The prefetch buffer has the page's translation, or will have at *ready_ns. */
-static bool take_prefetched(pw_smmu *smmu, uint16_t pdid, uint64_t page, uint64_t *ready_ns)
+static bool take_prefetched(pw_smmu *smmu, uint16_t tag, uint64_t page, uint64_t *ready_ns)
 {
-    if (!smmu->prefetch || !pw_tcache_lookup(smmu->prefetch, pdid, page, ready_ns)) return false;
-    pw_tcache_invalidate_range(smmu->prefetch, pdid, page, 1);
+    if (!smmu->tlbs->prefetch || !pw_tcache_lookup(smmu->tlbs->prefetch, tag, page, ready_ns))
+        return false;
+    pw_tcache_invalidate_range(smmu->tlbs->prefetch, tag, page, 1);
     smmu->counters->prefetch_hits++;
-    enter(smmu, pdid, page);
+    enter(smmu, tag, page);
     return true;
 }
 
-static pw_time walk(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time at_ns, uint32_t *how)
+static pw_time walk(pw_smmu *smmu, uint16_t tag, uint64_t page, pw_time at_ns, uint32_t *how)
 {
-    uint32_t accesses = walk_tables(smmu, pdid, page);
+    uint32_t accesses = walk_tables(smmu, tag, page);
     smmu->counters->walks++;
     smmu->counters->walk_accesses += accesses;
     *how = PW_TRANSLATION_WALK + accesses;
@@ -196,18 +270,19 @@ static pw_time walk(pw_smmu *smmu, uint16_t pdid, uint64_t page, pw_time at_ns, 
 pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,
                           bool next_present, pw_time at_ns, uint32_t *how)
 {
+    const uint16_t tag = tag_of(smmu, pdid);
     uint64_t ready_ns;
     pw_time delay_ns;
-    if (look_up(smmu, pdid, page, present, how)) return pw_smmu_latency_ns(smmu, *how);
-    if (present && take_prefetched(smmu, pdid, page, &ready_ns)) {
+    if (look_up(smmu, tag, page, present, how)) return pw_smmu_latency_ns(smmu, *how);
+    if (present && take_prefetched(smmu, tag, page, &ready_ns)) {
         *how = PW_TRANSLATION_L2;
         delay_ns = smmu->l2_hit_ns;
         if (at_ns != PW_NEVER) delay_ns = pw_later(delay_ns, (pw_time)ready_ns - at_ns);
     } else {
-        delay_ns = walk(smmu, pdid, page, at_ns, how);
-        if (present) enter(smmu, pdid, page);
+        delay_ns = walk(smmu, tag, page, at_ns, how);
+        if (present) enter(smmu, tag, page);
     }
-    if (smmu->prefetch && next_present) prefetch(smmu, pdid, page, behind(at_ns, delay_ns));
+    if (smmu->tlbs->prefetch && next_present) prefetch(smmu, tag, page, behind(at_ns, delay_ns));
     return delay_ns;
 }
 
@@ -299,39 +374,8 @@ void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
     pw_occupancy_take(&smmu->outstanding, 1, since_ns, until_ns);
 }
 
-void pw_shootdown_count(pw_counters *counters, uint16_t pdid, uint64_t num_pages)
-{
-    if (pdid == 0) counters->shootdowns_all++;
-    else if (num_pages == PW_ALL_PAGES) counters->shootdowns_context++;
-    else counters->shootdowns_address++;
-}
-
-static uint64_t drop(pw_tcache *cache, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
-{
-    if (!cache) return 0;
-    return pdid == 0 ? pw_tcache_invalidate_all(cache)
-                     : pw_tcache_invalidate_range(cache, pdid, first_page, num_pages);
-}
-
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    if (num_pages == 0) return;
-    if (smmu->invalidate != PW_INVALIDATE_ADDRESS) {
-        first_page = 0;
-        num_pages = PW_ALL_PAGES;
-    }
-    if (smmu->invalidate == PW_INVALIDATE_ALL) pdid = 0;
-    pw_shootdown_count(smmu->counters, pdid, num_pages);
-    smmu->counters->translations_dropped +=
-        drop(smmu->l1, pdid, first_page, num_pages) + drop(smmu->l2, pdid, first_page, num_pages);
-    drop(smmu->prefetch, pdid, first_page, num_pages);
-    if (num_pages == PW_ALL_PAGES) {
-        drop(smmu->walk_cache, pdid, 0, PW_ALL_PAGES);
-        return;
-    }
-    for (uint32_t level = 1; level < (uint32_t)smmu->costs->walk_accesses; level++) {
-        uint64_t first = table_of(first_page, level),
-                 last = table_of(first_page + num_pages - 1, level);
-        drop(smmu->walk_cache, pdid, first, last - first + 1);
-    }
+    if (pdid == 0 || tag_of(smmu, pdid))
+        shoot_down(smmu, tag_of(smmu, pdid), first_page, num_pages);
 }

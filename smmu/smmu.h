@@ -53,7 +53,7 @@ typedef struct {
     int64_t fault_ns; /* when FSR was set */
     int64_t clear_ns; /* when the handler writes FSR back, or the tasklet RESUME */
     uint32_t resume;  /* last written: PW_RESUME_* */
-    uint32_t reserved;
+    uint32_t asid;    /* tags translations, where processes of several NIs have the SMMU; else 0 */
 } pw_context_bank;
 /* cdef end */
 
@@ -69,6 +69,14 @@ typedef struct {
     pw_smmu_fault active[PW_FAULTS_KEPT]; /* ring */
 } pw_bank_faults;
 
+/* What translates for all banks. */
+typedef struct {
+    pw_tcache *l1, *l2;
+    pw_tcache *walk_cache, *prefetch; /* NULL: none */
+    pw_calendar walkers[PW_WALKERS_MAX];
+    uint32_t num_asids; /* given to banks */
+} pw_tlbs;
+
 typedef struct {
     const pw_costs *costs;
     pw_counters *counters;
@@ -77,10 +85,9 @@ typedef struct {
     uint32_t sctlr; /* of every bank */
     pw_context_bank *banks;
     pw_bank_faults **faults; /* by bank; NULL: it is not bound */
-    pw_tcache *l1, *l2;
-    pw_tcache *walk_cache, *prefetch; /* NULL: none */
+    pw_tlbs own_tlbs, *tlbs; /* the latter of one SMMU of the node */
+    bool is_shared;          /* with another one, whoever's they are */
     pw_time l1_hit_ns, l2_hit_ns;
-    pw_calendar walkers[PW_WALKERS_MAX];
     uint32_t num_walkers, max_outstanding;
     int64_t invalidate;       /* PW_INVALIDATE_* */
     pw_occupancy outstanding; /* stalled accesses */
@@ -95,6 +102,9 @@ _Static_assert(PW_TRANSLATION_WALK + PW_WALK_ACCESSES_MAX < 16, "a grant frame k
 int pw_smmu_init(pw_smmu *smmu, const pw_costs *costs, const pw_settings *settings,
                  pw_counters *counters);
 void pw_smmu_destroy(pw_smmu *smmu);
+/* Both are one SMMU of a node: its TLBs and walkers are those of `with`, which must live as long as
+ * this one translates. Before the first translation. PW_ERR_FULL: no ASID is left. */
+int pw_smmu_share(pw_smmu *smmu, pw_smmu *with);
 /* Bind a bank to a protection domain: its index, PW_ERR_FULL or PW_ERR_NOMEM. */
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid);
 /* The bank of a PDID, NULL when there is none (NACK 3). */

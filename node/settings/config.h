@@ -47,7 +47,7 @@ typedef struct {
     char wire_interface[PW_CONFIG_NAME_BYTES]; /* empty: the first */
     char topology[PW_CONFIG_PATH_BYTES];       /* see network/topology.h */
     char placement[PW_CONFIG_PATH_BYTES];
-    int64_t ranks_per_node;            /* of one place, and by the same engines */
+    int64_t ranks_per_node;            /* of one place, see pw_ni_share_node */
     char failed[PW_CONFIG_PATH_BYTES]; /* links, see pw_topology_fail */
     char lossy[PW_CONFIG_PATH_BYTES];
     int64_t huge_pages;                /* PW_HUGE_PAGES_* */
@@ -108,7 +108,7 @@ typedef struct {
     const pw_topology *topology;
     pw_links *links;
     pw_forwarding *forwarding;
-    /* NULL, or another rank of the same node, in this process: see pw_ni_share_engines. */
+    /* NULL, or another rank of the same node, in this process: see pw_ni_share_node. */
     pw_node *neighbour;
     /* NULL, or another node of this process: what is the same is shared with it. It may be
      * destroyed before; one thread for both. */

@@ -1,4 +1,4 @@
-"""Ranks that share a node: its place, its links and its engines; by arithmetic."""
+"""Ranks that share a node: its place, its links, and what its NI has once; by arithmetic."""
 
 import pytest
 from programs import HandMade, halo, present, run
@@ -15,13 +15,19 @@ COSTS = load("exanest-qfdb").costs
 """Of the platform that traces by hand take."""
 
 
-def put(num_ranks, source, target, num_bytes):
-    """One rank writes to another; all other ranks do nothing."""
+def puts(num_ranks, pairs, num_bytes, times=1):
+    """Each first rank writes to its second, so often; all other ranks do nothing."""
     ranks = [[r.End()] for _ in range(num_ranks)]
-    ranks[target] = [present(1, num_bytes), r.Register(num_bytes, 1, 0), r.End()]
-    write = r.Put(target, num_bytes, 0, 0, 1, 0)
-    ranks[source] = [present(0, num_bytes), r.Compute(1000), write, r.Done(0), r.End()]
+    for source, target in pairs:
+        ranks[target] = [present(1, num_bytes), r.Register(num_bytes, 1, 0), r.End()]
+        write = r.Put(target, num_bytes, 0, 0, 1, 0)
+        ranks[source] = [present(0, num_bytes), r.Compute(1000), *[write, r.Done(0)] * times, r.End()]
     return HandMade(*ranks)
+
+
+def put(num_ranks, source, target, num_bytes):
+    """One rank writes to another."""
+    return puts(num_ranks, [(source, target)], num_bytes)
 
 
 def test_a_packet_to_a_rank_of_the_same_node_passes_no_link():
@@ -68,6 +74,40 @@ def test_ranks_of_a_node_share_its_engines(pairs):
     shared = time_ns(flows(6, pairs), "full", slow, "run.ranks_per_node=2", model="private")
     assert apart == alone
     assert shared == pytest.approx(2 * alone, rel=0.03)
+
+
+def test_ranks_of_a_node_share_its_r5():
+    """Two writes of a packet at once: the R5 notices the one after the other."""
+    notice_ns = 5_000_000
+    slow = f"costs.r5_mailbox_notice={notice_ns}ns", f"costs.r5_notice_transfer={notice_ns}ns"
+    alone = time_ns(put(4, 0, 2, 64), "full", *slow, "run.ranks_per_node=2", model="private")
+    both = puts(4, [(0, 2), (1, 3)], 64)
+    apart, shared = (
+        time_ns(both, "full", *slow, f"run.ranks_per_node={of_node}", model="private")
+        for of_node in (1, 2)
+    )
+    assert apart == pytest.approx(alone, abs=10_000)
+    assert shared == pytest.approx(alone + notice_ns, abs=10_000)
+
+
+def translations(trace, *assignments):
+    """Found in the L1 TLB, in the L2 TLB, by a walk; over all ranks."""
+    rows = run(trace, "network.topology=full", *assignments)[1].per_rank
+    return [sum(row[name] for row in rows) for name in ("l1_hits", "l2_hits", "l2_misses")]
+
+
+def test_ranks_of_a_node_share_its_tlbs():
+    """Each rank's 512 pages fit into the L2 TLB, those of two do not; nor does the one find what
+    the other's walks have brought, though both use the same addresses."""
+    sizes = "smmu.l2_sets=1", "smmu.l2_ways=640", "smmu.l1_sets=1", "smmu.l1_ways=1"
+    again = puts(4, [(0, 2), (1, 3)], 2 * MIB, times=3)
+    apart, shared = (
+        translations(again, *sizes, f"run.ranks_per_node={of_node}") for of_node in (1, 2)
+    )
+    assert sum(apart) == sum(shared)
+    assert apart[2] == 4 * 512 and shared[2] > 2 * apart[2]
+    room = "smmu.l2_sets=1024", "smmu.l2_ways=16"
+    assert translations(again, *room, "run.ranks_per_node=2")[2] == 4 * 512
 
 
 def test_messages_within_a_node_use_no_link():
