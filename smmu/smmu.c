@@ -94,6 +94,7 @@ int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid)
             smmu->banks[i] = (pw_context_bank){
                 .pdid = pdid, .sctlr = smmu->sctlr, .fault_ns = INT64_MIN, .clear_ns = INT64_MIN};
             int code = smmu->is_shared ? take_asid(smmu, &smmu->banks[i]) : PW_OK;
+            if (code < 0) smmu->banks[i].pdid = 0;
             return code < 0 ? code : (int)i;
         }
     return PW_ERR_FULL;
@@ -376,6 +377,6 @@ void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
 
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    if (pdid == 0 || tag_of(smmu, pdid))
-        shoot_down(smmu, tag_of(smmu, pdid), first_page, num_pages);
+    const uint16_t tag = tag_of(smmu, pdid);
+    if (tag || pdid == 0) shoot_down(smmu, tag, first_page, num_pages);
 }

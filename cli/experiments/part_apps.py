@@ -14,7 +14,7 @@ RANKS = (1, 2, 4, 8, 16)
 MEMORY = {"pretouch": "pre-touch", "part": "PART"}
 _ORDER_NOTE = (
     "so this host's noise stays out; what still differs from run to run is the order in which "
-    "frames of several peers reach a process."
+    "frames of several peers reach a process, and so what MPI_Test answers."
 )
 _DECLARED_NOTE = (
     "run.compute = model: compute time is what the app declares (flops, bytes) at the platform's "
@@ -85,7 +85,7 @@ def _table(options: Options, app: App) -> Result:
 
             handler runs, ERRs: sums over ranks, mean over runs.
 
-            Largest spread (max - min) between equal runs: {_spread(rows):.4f} % of the time.
+            {_spread(rows, options.repetitions)}
             {_DECLARED_NOTE if app.declares_work else _RECORDED_NOTE}
         """,
         varied={
@@ -159,8 +159,11 @@ def _row(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _spread(rows: Sequence[dict[str, Any]]) -> float:
-    return max(float(row["spread"]) for row in rows)
+def _spread(rows: Sequence[dict[str, Any]], repetitions: int) -> str:
+    if repetitions < 2:
+        return "One run of each: how far equal runs are apart is not known from it."
+    largest = max(float(row["spread"]) for row in rows)
+    return f"Largest spread (max - min) between equal runs: {largest:.4f} % of the time."
 
 
 def _sends(options: Options, app: App, num_ranks: int, run: Run) -> dict[str, Any]:
