@@ -217,8 +217,8 @@ static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
     return true;
 }
 
-/* Does what this run has brought in still tell? Not once mappings have changed or the program's code
- * has run, nor for the other kind of access. */
+/* Does what this run has brought in still tell? Not once mappings have changed or the program's
+ * code has run, nor for the other kind of access. */
 static bool brought_holds(const pw_driver *driver, const pw_tasklet_job *job)
 {
     return driver->brought.span == job->run->span &&

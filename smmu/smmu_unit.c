@@ -31,7 +31,8 @@ pw_walked_page pw_smmu_unit_walk(const pw_smmu_unit *unit, pw_residency *residen
                                  const pw_access *access, pw_access_result *result)
 {
     uint64_t page = access->page;
-    if (unit->base.smmu->tlbs->prefetch) residency->window_pages = 0; /* a window's edge would end it */
+    if (unit->base.smmu->tlbs->prefetch)
+        residency->window_pages = 0; /* a window's edge would end it */
     pw_memory_at(unit->base.memory, access->at_ns);
     int state = pw_residency_state_now(residency, unit->base.memory, page, access->end_page,
                                        access->is_further);

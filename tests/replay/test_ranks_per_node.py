@@ -21,7 +21,12 @@ def puts(num_ranks, pairs, num_bytes, times=1):
     for source, target in pairs:
         ranks[target] = [present(1, num_bytes), r.Register(num_bytes, 1, 0), r.End()]
         write = r.Put(target, num_bytes, 0, 0, 1, 0)
-        ranks[source] = [present(0, num_bytes), r.Compute(1000), *[write, r.Done(0)] * times, r.End()]
+        ranks[source] = [
+            present(0, num_bytes),
+            r.Compute(1000),
+            *[write, r.Done(0)] * times,
+            r.End(),
+        ]
     return HandMade(*ranks)
 
 
