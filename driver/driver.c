@@ -217,34 +217,29 @@ static bool leave_out(const pw_fault *fault, uint64_t *page, uint64_t *end_page)
     return true;
 }
 
-/* Does what this run has brought in still tell? Not once mappings have changed or the program's
- * code has run, nor for the other kind of access. */
-static bool brought_holds(const pw_driver *driver, const pw_tasklet_job *job)
+/* By this run, and for the same kind of access. */
+static bool brought_by(const pw_driver *driver, const pw_tasklet_job *job)
 {
     return driver->brought.span == job->run->span &&
-           driver->brought.for_write == job->fault.at_destination &&
-           driver->brought.generation == pw_memory_generation(driver->memory) &&
-           driver->brought.entry == pw_memory_entry(driver->memory);
+           driver->brought.for_write == job->fault.at_destination;
 }
 
 /* The first page from here on that this run has not asked for. */
 static uint64_t not_brought(const pw_driver *driver, const pw_tasklet_job *job, uint64_t page)
 {
-    const pw_page_range *range = &driver->brought.range;
-    bool is_in = page >= range->first_page && page < range->end_page;
-    return is_in && brought_holds(driver, job) ? range->end_page : page;
+    const pw_known_pages *pages = &driver->brought.pages;
+    bool is_in =
+        brought_by(driver, job) && pw_known_pages_have(driver->memory, pages, page, page + 1);
+    return is_in ? pages->end_page : page;
 }
 
 static void note_brought(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
                          uint64_t end_page)
 {
-    bool continues = brought_holds(driver, job) && driver->brought.range.end_page == first_page;
-    if (!continues) driver->brought.range.first_page = first_page;
-    driver->brought.range.end_page = end_page;
+    if (!brought_by(driver, job)) driver->brought.pages = (pw_known_pages){0};
+    pw_known_pages_note(driver->memory, &driver->brought.pages, first_page, end_page);
     driver->brought.span = job->run->span;
     driver->brought.for_write = job->fault.at_destination;
-    driver->brought.generation = pw_memory_generation(driver->memory);
-    driver->brought.entry = pw_memory_entry(driver->memory);
 }
 
 /* Bring in the next pages of [*page, *end_page), cut where they are not mapped. How many were

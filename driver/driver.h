@@ -102,8 +102,7 @@ typedef struct {
     pw_recent_transaction transactions[2];
     uint64_t transactions_generation; /* of the memory, when they were noted */
     struct { /* what get_user_pages has just brought in: not asked for again in one run */
-        pw_page_range range;
-        uint64_t generation, entry; /* of the memory */
+        pw_known_pages pages;
         uint32_t span;
         bool for_write; /* a page brought in for a read may still refuse a write */
     } brought;

@@ -320,7 +320,23 @@ void pw_memory_changed(pw_memory *memory) { memory->generation++; }
 
 uint64_t pw_memory_generation(const pw_memory *memory) { return memory->generation; }
 
-uint64_t pw_memory_entry(const pw_memory *memory) { return memory->entry; }
+bool pw_known_pages_have(const pw_memory *memory, const pw_known_pages *known, uint64_t first_page,
+                         uint64_t end_page)
+{
+    return known->entry == memory->entry && known->generation == memory->generation &&
+           first_page >= known->first_page && end_page <= known->end_page;
+}
+
+void pw_known_pages_note(const pw_memory *memory, pw_known_pages *known, uint64_t first_page,
+                         uint64_t end_page)
+{
+    bool counts = known->entry == memory->entry && known->generation == memory->generation;
+    if (!counts || known->end_page != first_page) known->first_page = first_page;
+    *known = (pw_known_pages){.first_page = known->first_page,
+                              .end_page = end_page,
+                              .entry = memory->entry,
+                              .generation = memory->generation};
+}
 
 /* The model does so itself, because it can evict in between. */
 static void note_resident(pw_memory *memory, uint64_t first_page, uint64_t num_pages)

@@ -127,7 +127,6 @@ void pw_memory_unmapped(pw_memory *memory, uint64_t first_page, uint64_t num_pag
  * calls. */
 void pw_memory_changed(pw_memory *memory);
 uint64_t pw_memory_generation(const pw_memory *memory);
-uint64_t pw_memory_entry(const pw_memory *memory); /* how often pw_memory_enter was called */
 /* Page in [first_page, +num_pages), for writing or only for reading. num_absent[0] = pages that
  * were absent before for the access wanted: a write-protected page counts for a write, a huge
  * page's pages each. PW_OK, PW_ERR_ADDRESS when part of the range is not mapped (what is mapped
@@ -183,4 +182,15 @@ static inline void pw_memory_count_effect(pw_counters *counters, uint8_t effect)
     counters->pages_along += effect == PW_EFFECT_ALONG;
 }
 
+/* What was found of pages [first_page, end_page). It holds while the program's code has not run
+ * since (pw_memory_enter), nor the OS changed mappings. */
+typedef struct {
+    uint64_t first_page, end_page;
+    uint64_t entry, generation; /* of the memory */
+} pw_known_pages;
+bool pw_known_pages_have(const pw_memory *memory, const pw_known_pages *known, uint64_t first_page,
+                         uint64_t end_page);
+/* Behind those that are known already, or instead of them. */
+void pw_known_pages_note(const pw_memory *memory, pw_known_pages *known, uint64_t first_page,
+                         uint64_t end_page);
 #endif

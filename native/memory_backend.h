@@ -50,12 +50,6 @@ static inline void pw_mappings_forget(pw_mappings *mappings)
     mappings->num_kept = mappings->next_slot = 0;
 }
 
-/* What was found of pages, while the memory's entry and generation are these. */
-typedef struct {
-    uint64_t first_page, end_page;
-    uint64_t entry, generation;
-} pw_known_pages;
-
 /* Does this kernel tell of huge pages (PAGEMAP_SCAN, Linux 6.7)? */
 bool pw_memory_scans(const pw_memory *memory);
 

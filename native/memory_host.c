@@ -245,27 +245,6 @@ static int look_ahead(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return PW_OK;
 }
 
-/* Pages [first_page, end_page) are known while the program's code has not run since, nor the OS
- * changed mappings. */
-static bool is_known(const pw_memory *memory, const pw_known_pages *known, uint64_t first_page,
-                     uint64_t end_page)
-{
-    return known->entry == memory->entry && known->generation == memory->generation &&
-           first_page >= known->first_page && end_page <= known->end_page;
-}
-
-/* Behind those that are known already, or instead of them. */
-static void note_known(const pw_memory *memory, pw_known_pages *known, uint64_t first_page,
-                       uint64_t end_page)
-{
-    bool counts = known->entry == memory->entry && known->generation == memory->generation;
-    if (!counts || known->end_page != first_page) known->first_page = first_page;
-    *known = (pw_known_pages){.first_page = known->first_page,
-                              .end_page = end_page,
-                              .entry = memory->entry,
-                              .generation = memory->generation};
-}
-
 /* linux/fs.h, since Linux 6.7. */
 struct pagemap_region {
     uint64_t start, end, categories;
@@ -322,7 +301,7 @@ static bool is_huge(const pw_memory *memory, uint64_t page)
  * huge page may come. */
 static bool is_small(const pw_memory *memory, uint64_t page)
 {
-    return memory->entry && is_known(memory, &memory->small_regions, page, page + 1);
+    return memory->entry && pw_known_pages_have(memory, &memory->small_regions, page, page + 1);
 }
 
 static bool is_any_changed(const uint8_t *effects, uint64_t num_pages)
@@ -346,8 +325,8 @@ static void find_huge(pw_memory *memory, uint64_t first_page, uint64_t num_pages
         bool is_mixed = effects[i] == PW_EFFECT_NONE && is_any_changed(effects + i, end - i);
         if (is_new && is_huge(memory, page)) memset(effects + i + 1, PW_EFFECT_ALONG, end - i - 1);
         else if (is_new || is_mixed)
-            note_known(memory, &memory->small_regions, pw_huge_page_of(page),
-                       pw_huge_page_of(page) + PW_HUGE_PAGES);
+            pw_known_pages_note(memory, &memory->small_regions, pw_huge_page_of(page),
+                                pw_huge_page_of(page) + PW_HUGE_PAGES);
     }
 }
 
@@ -409,7 +388,7 @@ static bool is_brought_in(pw_memory *memory, uint64_t first_page, uint64_t num_p
 {
     uint64_t looked_at = num_pages < LOOKED_AT_AGAIN ? num_pages : LOOKED_AT_AGAIN;
     uint8_t state[LOOKED_AT_AGAIN];
-    if (!is_known(memory, &memory->brought_in, first_page, first_page + num_pages) ||
+    if (!pw_known_pages_have(memory, &memory->brought_in, first_page, first_page + num_pages) ||
         host_walk_for_write(memory, first_page, looked_at, state) < 0)
         return false;
     for (uint64_t i = 0; i < looked_at; i++)
@@ -439,8 +418,8 @@ static int host_populate(pw_memory *memory, uint64_t first_page, uint64_t num_pa
     *num_absent = outlook.num_absent;
     uint64_t end_page = first_page + mapped;
     if (for_write && outlook.is_certain &&
-        !is_known(memory, &memory->brought_in, first_page, end_page))
-        note_known(memory, &memory->brought_in, first_page, end_page);
+        !pw_known_pages_have(memory, &memory->brought_in, first_page, end_page))
+        pw_known_pages_note(memory, &memory->brought_in, first_page, end_page);
     return mapped == num_pages ? PW_OK : PW_ERR_ADDRESS;
 }
 
