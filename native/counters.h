@@ -16,6 +16,7 @@ typedef struct {
     uint64_t reads_held, read_retries; /* requests left in the mailbox; looks at the buffer */
     uint64_t mailbox_full;             /* entries that found a mailbox full and waited before it */
     uint64_t empty_queue_reads, countdown_decrements;
+    uint64_t rate_cuts;     /* of peers, for congestion */
     uint64_t buffer_full;   /* blocks refused with NACK 7 */
     uint64_t errs_refused;  /* wired and claimed PDID differ */
     uint64_t stale_answers; /* ACK/NACK/ERR of an older sequence number or another block */

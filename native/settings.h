@@ -5,6 +5,11 @@
 #include "native/types.h"
 
 /* cdef begin */
+#define PW_TIMEOUT_FIXED 0
+#define PW_TIMEOUT_AUTO 1
+#define PW_TIMEOUT_MEASURED 2
+#define PW_CONGESTION_NONE 0
+#define PW_CONGESTION_DELAY 1
 #define PW_TIMEOUT_ABSOLUTE 0
 #define PW_TIMEOUT_TICK 1
 #define PW_TIMEOUT_COUNTDOWN 2
@@ -88,7 +93,7 @@
 typedef struct {
     int64_t err_enabled;        /* the driver's library sends ERRs */
     int64_t timeout_ns;         /* per block; -1 = none */
-    int64_t timeout_is_auto;    /* of what a peer's distance and link ask for, instead */
+    int64_t timeout_from;       /* PW_TIMEOUT_FIXED, _AUTO, _MEASURED */
     int64_t nack_cancels_timer; /* NTO: after NACK 1 only the ERR retransmits */
     int64_t policy;             /* PW_POLICY_* */
     int64_t page_in;            /* PW_PAGE_IN_* */
@@ -140,6 +145,7 @@ typedef struct {
     int64_t network_quantum_bytes; /* of packets that move as one, without headers */
     int64_t multipath;             /* ways that blocks of a transfer take in turn */
     int64_t rate_limit_mbps;       /* of a node's blocks, headers included; 0: none */
+    int64_t congestion;            /* PW_CONGESTION_* */
     int64_t receive_buffer_blocks; /* 0: a busy receive engine holds blocks at their source */
     int64_t interleave;            /* PW_INTERLEAVE_* */
     int64_t reads_without_key;     /* a remote read with key 0 is served, by PDID alone */

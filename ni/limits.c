@@ -45,6 +45,8 @@ static const limit of_settings[] = {
     SETTING(network_quantum_bytes, PW_PACKET_BYTES, PW_BLOCK_BYTES),
     SETTING(multipath, 1, 64),
     SETTING(rate_limit_mbps, 0, 1000000),
+    SETTING(timeout_from, PW_TIMEOUT_FIXED, PW_TIMEOUT_MEASURED),
+    SETTING(congestion, PW_CONGESTION_NONE, PW_CONGESTION_DELAY),
     SETTING(interleave, PW_INTERLEAVE_NONE, PW_INTERLEAVE_PACKET),
     SETTING(num_context_banks, 1, PW_CONTEXT_BANKS_MAX),
     SETTING(parallel_walks, 1, PW_WALKERS_MAX),

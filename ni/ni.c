@@ -37,17 +37,17 @@ static void path_init(pw_path *path, pw_ni *ni)
     path->latency_ns = costs->ni_send_ns + way_ns + costs->ni_receive_ns;
 }
 
-/* firmware.timeout = auto: what a full window of blocks takes to the peer, with its last
- * acknowledgement back, four times: other transfers share engines and link (assumed). */
-static pw_time auto_timeout_ns(const pw_ni *ni, const pw_path *path)
+/* What a full window of blocks takes to the peer, with its last acknowledgement back [R5 4.2, 4.4].
+ */
+static pw_time window_ns(const pw_ni *ni, const pw_path *path)
 {
     const pw_costs *costs = ni->costs;
     pw_time start_ns =
         3 * costs->r5_queue_op_ns + costs->r5_start_block_ns + costs->r5_logic_round_trip_ns;
     uint64_t num_packets = (uint64_t)ni->settings->block_bytes / PW_PACKET_BYTES;
     pw_time block_ns = pw_later((pw_time)(num_packets * path->packet_ps / 1000), start_ns);
-    return 4 * (start_ns + ni->settings->window_blocks * block_ns + 2 * path->latency_ns +
-                costs->r5_ack_read_ns);
+    return start_ns + ni->settings->window_blocks * block_ns + 2 * path->latency_ns +
+           costs->r5_ack_read_ns;
 }
 
 pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer)
@@ -61,11 +61,15 @@ pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer)
     }
     if (path->byte_ps_1000) return path;
     path_init(path, ni);
-    path->auto_timeout_ns = auto_timeout_ns(ni, path);
+    path->window_ns = window_ns(ni, path);
     return path;
 }
 
-static pw_time timeout_of(void *ni, uint32_t peer) { return pw_ni_path(ni, peer)->auto_timeout_ns; }
+static pw_unloaded unloaded(void *ni, uint32_t peer)
+{
+    const pw_path *path = pw_ni_path(ni, peer);
+    return (pw_unloaded){path->window_ns, UINT64_C(8000000000000) / path->byte_ps_1000};
+}
 
 static void forget_paths(pw_ni *ni)
 {
@@ -112,7 +116,7 @@ static int create_parts(pw_ni *ni)
     if (code < 0) return code;
     pw_driver_init(&ni->driver, ni->costs, ni->settings, &ni->counters, &ni->trace, ni->memory,
                    &ni->smmu, &ni->impairments);
-    ni->firmware.auto_timeout_ns = timeout_of;
+    ni->firmware.unloaded = unloaded;
     ni->firmware.owner = ni;
     return PW_OK;
 }

@@ -348,10 +348,11 @@ static pw_time pass(pw_ni *ni, reading *block, uint64_t wire_bytes, pw_time at_n
     return passing.leaves_ns;
 }
 
-/* When a block may start that was ready at at_ns. */
-static pw_time limited(pw_ni *ni, uint64_t wire_bytes, pw_time at_ns)
+/* When a block for the peer may start that was ready at at_ns. */
+static pw_time limited(pw_ni *ni, uint32_t peer, uint64_t wire_bytes, pw_time at_ns)
 {
     const uint64_t mbps = (uint64_t)ni->settings->rate_limit_mbps;
+    at_ns = pw_firmware_pace(&ni->firmware, peer, wire_bytes, at_ns);
     if (!mbps) return at_ns;
     return pw_calendar_book(&ni->engines->limiter, at_ns,
                             (pw_time)divide_up(wire_bytes * 8000, mbps));
@@ -364,12 +365,14 @@ static pw_time occupy(pw_ni *ni, reading *block, pw_time at_ns)
     uint32_t num_read = block->num_readable + (block->num_readable < block->num_packets);
     pw_time engine_ns =
         (pw_time)divide_up(bytes_of(block, num_read) * ni->engine_byte_ps_1000, 1000000);
-    pw_time free_ns = limited(ni, pw_link_bytes(ni, bytes_of(block, num_read)), at_ns);
+    pw_time free_ns =
+        limited(ni, block->transfer->peer, pw_link_bytes(ni, bytes_of(block, num_read)), at_ns);
     pw_time start_ns = pw_calendar_book(&ni->engines->send, free_ns, engine_ns);
     uint64_t engine_packet_ps = ni->engine_byte_ps_1000 * PW_PACKET_BYTES / 1000;
     block->translated_ns = at_ns;
     block->interval_ps = path->packet_ps > engine_packet_ps ? path->packet_ps : engine_packet_ps;
     block->last_ns = start_ns + path->latency_ns;
+    block->transaction->started_ns = free_ns;
     block->transaction->sending_until_ns = start_ns;
     pw_trace_detail(&ni->trace, start_ns, PW_TRACE_SEND_ENGINE, block->transfer->peer,
                     (uint64_t)engine_ns,

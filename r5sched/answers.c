@@ -45,6 +45,63 @@ pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint6
 
 /* --- timeouts --- */
 
+/* What is known of the peer's round trips; NULL: nobody asks, or there is no memory. */
+static pw_round_trips *trips_to(pw_firmware *firmware, uint32_t peer)
+{
+    if (!pw_firmware_measures(firmware)) return NULL;
+    pw_round_trips *trips = pw_peers_make(&firmware->round_trips, peer, sizeof *trips);
+    if (!trips) firmware->lost_entry = true;
+    else if (!trips->kbps) {
+        const pw_unloaded unloaded = firmware->unloaded(firmware->owner, peer);
+        pw_round_trips_init(trips, &unloaded);
+    }
+    return trips;
+}
+
+int64_t pw_firmware_timeout_ns(pw_firmware *firmware, uint32_t peer)
+{
+    const pw_settings *settings = firmware->settings;
+    if (settings->timeout_ns < 0 || settings->timeout_from == PW_TIMEOUT_FIXED)
+        return settings->timeout_ns;
+    const pw_round_trips *trips =
+        settings->timeout_from == PW_TIMEOUT_MEASURED ? trips_to(firmware, peer) : NULL;
+    if (trips) return pw_round_trips_timeout_ns(trips);
+    return PW_AUTO_WINDOWS * firmware->unloaded(firmware->owner, peer).window_ns;
+}
+
+pw_time pw_firmware_pace(pw_firmware *firmware, uint32_t peer, uint64_t num_bytes, pw_time at_ns)
+{
+    if (firmware->settings->congestion == PW_CONGESTION_NONE) return at_ns;
+    pw_round_trips *trips = trips_to(firmware, peer);
+    return trips ? pw_round_trips_pace(trips, num_bytes, at_ns) : at_ns;
+}
+
+/* The acknowledgement of a block was read at at_ns. Updating its peer's entry takes the R5 an
+ * operation on on-chip memory (assumed). When that is done. */
+static pw_time note_round_trip(pw_firmware *firmware, const pw_transaction *transaction,
+                               pw_time at_ns)
+{
+    pw_round_trips *trips =
+        trips_to(firmware, pw_transfer_on(firmware, transaction->channel)->peer);
+    if (!trips || transaction->sequence) return at_ns;
+    const pw_time round_trip_ns = at_ns - transaction->started_ns;
+    pw_round_trips_note(trips, round_trip_ns);
+    if (firmware->settings->congestion != PW_CONGESTION_NONE)
+        firmware->counters->rate_cuts +=
+            pw_round_trips_follow(trips, transaction->block_bytes, round_trip_ns, at_ns);
+    return pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
+}
+
+static void note_timeout(pw_firmware *firmware, const pw_transaction *transaction, pw_time at_ns)
+{
+    pw_round_trips *trips =
+        trips_to(firmware, pw_transfer_on(firmware, transaction->channel)->peer);
+    if (!trips) return;
+    pw_round_trips_note_timeout(trips);
+    if (firmware->settings->congestion != PW_CONGESTION_NONE)
+        firmware->counters->rate_cuts += pw_round_trips_follow_timeout(trips, at_ns);
+}
+
 /* Timeouts of blocks, in the three ways of the R5 thesis [R5 3.4]:
  * absolute: the entry holds the time at which it expires.
  * tick: the entry holds the value of a global counter of ticks, and expires when the counter is
@@ -52,8 +109,7 @@ pw_transaction *pw_answers_current(pw_firmware *firmware, uint64_t answer, uint6
  * holds the ticks that are left behind the one before it in the list, and at each tick the R5
  * decrements the list's head: the same tick as above, and an on-chip-memory operation more at each
  * [R5 4.3]. */
-static pw_time deadline(const pw_firmware *firmware, const pw_transaction *transaction,
-                        pw_time at_ns)
+static pw_time deadline(pw_firmware *firmware, const pw_transaction *transaction, pw_time at_ns)
 {
     const pw_settings *settings = firmware->settings;
     uint32_t peer = pw_transfer_on(firmware, transaction->channel)->peer;
@@ -86,7 +142,7 @@ void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_tim
     pw_r5_push(firmware, PW_EVENT_TICK, PRIORITY_TICK, next_tick(settings, at_ns), 0, 0);
 }
 
-pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction)
+pw_time pw_firmware_deadline(pw_firmware *firmware, const pw_transaction *transaction)
 {
     if (transaction->sending_until_ns <= transaction->deadline_ns) return transaction->deadline_ns;
     return deadline(firmware, transaction,
@@ -125,6 +181,7 @@ static void acked(pw_firmware *firmware, pw_transaction *transaction, bool hold,
 {
     uint32_t channel = transaction->channel;
     pw_transfer *transfer = pw_transfer_on(firmware, channel);
+    at_ns = note_round_trip(firmware, transaction, at_ns);
     at_ns = pw_r5_work(firmware, at_ns, firmware->costs->r5_queue_op_ns);
     pw_trace_add(firmware->trace, at_ns, PW_TRACE_ACK, transaction->id, transaction->sequence);
     if (hold) pw_transactions_disarm(&firmware->transactions, transaction);
@@ -407,6 +464,7 @@ static void react(pw_firmware *firmware, pw_transaction *transaction,
     case PW_REACT_HOLD: acked(firmware, transaction, true, actions, at_ns); return;
     case PW_REACT_WAIT: wait_for_err(firmware, transaction, at_ns); return;
     case PW_REACT_RETRANSMIT:
+        if (block_event == PW_BLOCK_TIMEOUT) note_timeout(firmware, transaction, at_ns);
         retransmit(firmware, transaction, actions, at_ns);
         if (firmware->receiver->goes_back)
             go_back(firmware, transaction->channel, transaction->block_idx + 1, actions, at_ns);

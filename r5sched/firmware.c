@@ -101,6 +101,7 @@ void pw_firmware_destroy(pw_firmware *firmware)
     pw_scheduler_destroy(&firmware->scheduler);
     free(firmware->reads);
     pw_calendar_finish(&firmware->own_r5);
+    pw_peers_clear(&firmware->round_trips);
     pw_transactions_destroy(&firmware->transactions);
 }
 

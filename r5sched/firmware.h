@@ -17,6 +17,7 @@
 #include "native/tallies.h"
 #include "native/trace.h"
 #include "r5sched/descriptor.h"
+#include "r5sched/round_trips.h"
 #include "r5sched/scheduler.h"
 #include "r5sched/transactions.h"
 
@@ -159,9 +160,10 @@ typedef struct {
     pw_tallies *tallies;
     pw_event_queue *events;
     pw_trace *trace;
-    /* Of a block for the peer, told by the owner: firmware.timeout = auto [R5 4.2, 4.4]. */
-    pw_time (*auto_timeout_ns)(void *owner, uint32_t peer);
+    /* Of the way to a peer, told by the owner [R5 4.2, 4.4]. */
+    pw_unloaded (*unloaded)(void *owner, uint32_t peer);
     void *owner;
+    pw_peers round_trips;    /* of pw_round_trips, where settings ask for them */
     pw_calendar own_r5, *r5; /* the latter of one firmware of the node */
     pw_scheduler scheduler;
     pw_transactions transactions;
@@ -207,12 +209,10 @@ void pw_firmware_destroy(pw_firmware *firmware);
 /* Both are of one R5: its time goes to whichever asks first. `with` must live as long. */
 void pw_firmware_share(pw_firmware *firmware, const pw_firmware *with);
 /* Of a block for the peer; negative: none. */
-static inline int64_t pw_firmware_timeout_ns(const pw_firmware *firmware, uint32_t peer)
-{
-    const pw_settings *settings = firmware->settings;
-    if (settings->timeout_ns < 0 || !settings->timeout_is_auto) return settings->timeout_ns;
-    return firmware->auto_timeout_ns(firmware->owner, peer);
-}
+int64_t pw_firmware_timeout_ns(pw_firmware *firmware, uint32_t peer);
+/* When a block for the peer may leave that was ready at at_ns, as far as congestion goes. It has
+ * so many bytes on the link. */
+pw_time pw_firmware_pace(pw_firmware *firmware, uint32_t peer, uint64_t num_bytes, pw_time at_ns);
 /* Take a scratchpad page for a protection domain: its index, PW_ERR_FULL or PW_ERR_NOMEM. */
 int pw_firmware_open_page(pw_firmware *firmware, uint16_t pdid);
 /* Is it of a write that can be done: some bytes, its notification aligned, hint and window such? */
@@ -254,7 +254,7 @@ void pw_firmware_passed(pw_firmware *firmware, const pw_answer *attempt, pw_time
  * block. */
 void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer);
 /* When the timer of a block runs out that is being sent until sending_until_ns. */
-pw_time pw_firmware_deadline(const pw_firmware *firmware, const pw_transaction *transaction);
+pw_time pw_firmware_deadline(pw_firmware *firmware, const pw_transaction *transaction);
 /* An injected fault makes the attempt vain. After as many such attempts as there are sequence
  * numbers the block's transfer fails. */
 void pw_firmware_spoiled(pw_firmware *firmware, const pw_answer *answer);

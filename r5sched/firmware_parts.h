@@ -64,6 +64,13 @@ static inline uint64_t pw_answers_subject(uint16_t id, uint16_t sequence, uint32
 /* What it takes to write a block's entry of the table, and its place in the timeout list: an
  * operation on on-chip memory each [R5 3.5]. */
 pw_time pw_timeout_table_ns(const pw_firmware *firmware);
+/* Do settings ask for round trips? */
+static inline bool pw_firmware_measures(const pw_firmware *firmware)
+{
+    const pw_settings *settings = firmware->settings;
+    return settings->timeout_from == PW_TIMEOUT_MEASURED ||
+           settings->congestion != PW_CONGESTION_NONE;
+}
 /* (Re-)start the block's timer at at_ns. */
 void pw_timeout_start(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);
 /* The block's timeout happens when it is known that no answer comes before it. */

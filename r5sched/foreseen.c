@@ -30,7 +30,7 @@ bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel)
 {
     const pw_transfer *transfer = pw_transfer_on(firmware, channel);
     return firmware->num_active == 1 && !transfer->lookahead_off &&
-           firmware->settings->lookahead_blocks > 0 &&
+           firmware->settings->lookahead_blocks > 0 && !pw_firmware_measures(firmware) &&
            firmware->transactions.num_free > PW_TRANSACTIONS / 2;
 }
 

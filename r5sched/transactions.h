@@ -37,6 +37,7 @@ typedef struct {
     pw_time refused_ns;  /* its first NACK of a page fault since it was sent; 0: none */
     pw_time deadline_ns; /* PW_NEVER without a timeout */
     pw_time answer_ns;   /* latest answer to this attempt that is known, PW_NEVER: none will come */
+    pw_time started_ns;  /* past limiter and pace: its round trip begins */
     pw_time sending_until_ns; /* retransmission bit: the block leaves this NI until then */
     uint16_t arm_number;      /* order of arming, for those that expire together */
     bool awaits_err;          /* an ERR follows, not before earliest_answer_ns */

@@ -15,7 +15,13 @@ from pagewire.replay.patterns import Shape, Synthetic
 from pagewire.replay.replay import ReplayError
 
 MEMORIES = ("ideal", "pretouch", "pin", "odp", "part")
-TIMEOUTS = ("1ms", "10ms", "none")
+TIMEOUTS = {
+    "1ms": ("run.timeout=1ms",),
+    "10ms": ("run.timeout=10ms",),
+    "none": ("run.timeout=none",),
+    "measured": ("firmware.timeout=measured", "firmware.congestion=delay"),
+}
+"""The last one is measured, and the rate follows the delay."""
 SHAPE = Shape(num_bytes=64 << 10, steps=2, fresh=1.0)
 NO_END = "no end"
 
@@ -35,8 +41,9 @@ def net_incast(options: Options) -> Result:
     )
     rows = list(found.values())
     ended = [row for row in rows if row["time_us"] != NO_END]
-    lines = [(memory, TIMEOUTS[0]) for memory in MEMORIES]
-    lines += [("part", timeout) for timeout in TIMEOUTS[1:]]
+    first, *others = TIMEOUTS
+    lines = [(memory, first) for memory in MEMORIES]
+    lines += [("part", timeout) for timeout in others]
     return Result(
         columns=[
             Column("senders", "senders"),
@@ -62,7 +69,7 @@ def net_incast(options: Options) -> Result:
                         ],
                         "senders",
                         "time_us",
-                        dashed=timeout != TIMEOUTS[0],
+                        dashed=timeout != first,
                     )
                     for memory, timeout in lines
                 ],
@@ -78,12 +85,15 @@ def net_incast(options: Options) -> Result:
             The driver brings pages in one after the other, so that part takes longest. With a
             short timeout blocks that wait for it are sent again only to fault again; with a long
             one, what the full FIFO has lost waits long. Neither is better at every number of
-            senders.
+            senders. "measured": the timeout follows the round trips of blocks, and the rate of each
+            sender their delay (firmware.congestion).
         """,
         varied={
             "network.model": "links",
             "run.memory": ", ".join(MEMORIES),
-            "run.timeout": ", ".join(TIMEOUTS),
+            "run.timeout": "1ms, 10ms, none",
+            "firmware.timeout": "fixed, measured",
+            "firmware.congestion": "none, delay",
         },
         numbers=NUMBERS,
     )
@@ -91,7 +101,7 @@ def net_incast(options: Options) -> Result:
 
 def _row(options: Options, count: int, memory: str, timeout: str) -> dict[str, Any]:
     trace = Synthetic("incast", count + 1, SHAPE)
-    settings = settings_of(options, f"run.memory={memory}", f"run.timeout={timeout}")
+    settings = settings_of(options, f"run.memory={memory}", *TIMEOUTS[timeout])
     row: dict[str, Any] = {"senders": count, "memory": memory, "timeout": timeout}
     try:
         outcome = replayed(trace, settings)

@@ -404,6 +404,10 @@ static const pw_setting_row rows[] = {
     {"firmware.rate_limit", "0",
      "most that a node sends in blocks, with headers and retransmissions; 0: no limit (assumed)",
      COUNT(rate_limit_mbps, "Mb/s", 0, 1000000)},
+    {"firmware.congestion", "none",
+     "what a node does about congestion: none; delay: for each peer it sends as fast as the round "
+     "trips of its blocks allow (assumed)",
+     CHOICE(congestion, {"none", PW_CONGESTION_NONE}, {"delay", PW_CONGESTION_DELAY})},
     {"firmware.high_limit", "16KiB", "largest transfer of the high class (issued in one go)",
      SIZE(high_limit_bytes, 1, 4 * GIB)},
     {"firmware.medium_limit", "512KiB", "largest transfer of the medium class; larger ones are low",
@@ -433,8 +437,10 @@ static const pw_setting_row rows[] = {
      MEANINGS("by firmware.high_limit, medium_limit and window_blocks"), .is_of_run = 1},
     {"firmware.timeout", "fixed",
      "a block's timeout: fixed: run.timeout; auto: from distance, topology and rate [R5 4.2, 4.4], "
-     "four times what a full window takes to this peer and back",
-     CHOICE(timeout_is_auto, {"fixed", 0}, {"auto", 1})},
+     "four times what a full window takes to this peer and back; measured: from the round trips of "
+     "blocks to this peer as well, never less than auto (assumed)",
+     CHOICE(timeout_from, {"fixed", PW_TIMEOUT_FIXED}, {"auto", PW_TIMEOUT_AUTO},
+            {"measured", PW_TIMEOUT_MEASURED})},
     {"firmware.timeout_implementation", "absolute",
      "how a block's timeout is kept: absolute: time stamp; tick: value of a global counter; "
      "countdown: ticks left, the list's head decremented at each tick",

@@ -67,6 +67,7 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "err_messages": "ERRs",
         "errs_refused": "ERRs of another domain",
         "timeouts": "timeouts",
+        "rate_cuts": "rate cuts, for congestion",
         "retransmitted_blocks": "retransmitted blocks",
         "duplicate_blocks": "blocks that arrived again",
         "crc_errors": "damaged packets found",

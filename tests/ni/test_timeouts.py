@@ -59,9 +59,11 @@ def test_expired_block_is_started_again(implementation: int, timeout_ns: int, ti
 
 
 @pytest.mark.parametrize("peer", [1, 4])
-def test_auto_comes_from_distance_and_rate(peer: int) -> None:
-    """Node 4 is the first of the next QFDB: one hop too, over a slower link."""
-    pair = Pair(5, err_enabled=0, timeout_is_auto=1)
+@pytest.mark.parametrize("timeout_from", [lib.PW_TIMEOUT_AUTO, lib.PW_TIMEOUT_MEASURED])
+def test_auto_comes_from_distance_and_rate(peer: int, timeout_from: int) -> None:
+    """Node 4 is the first of the next QFDB: one hop too, over a slower link. Where round trips
+    are measured, it is what holds before the first one."""
+    pair = Pair(5, err_enabled=0, timeout_from=timeout_from)
     pair.trace()
     c, steps = pair.costs, Steps(pair.costs)
     source, destination = absent(PAGE)
