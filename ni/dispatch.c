@@ -360,7 +360,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
         .notification = request->notification,
     };
     if (region) {
-        region->reading = true;
+        pw_region_begin_read(region, !(header->flags & PW_FLAG_MORE));
         kept.hint = (uint8_t)region->scheduling.hint;
         kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
     }

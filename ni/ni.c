@@ -378,7 +378,8 @@ static void finish_transfer(pw_ni *ni, const pw_action *action)
         return;
     }
     pw_region *region = pw_regions_find(&ni->regions, transfer->cookie);
-    if (region && !region->stays) {
+    if (region && pw_region_end_read(region, error)) {
+        error = region->error;
         pw_engine_close_region(ni, region);
         pw_engine_emit(ni, PW_HOST_EXPOSE_DONE, transfer->cookie, error, action->at_ns,
                        transfer->num_bytes, transfer->peer);

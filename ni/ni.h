@@ -84,8 +84,9 @@ typedef struct {
 
 /* Ranges of the calls below: PW_ERR_ADDRESS when one reaches the end of the address space. */
 
-/* Let peer read [address, +num_bytes) once; *key goes to it by the host's own means. scheduling: of
- * the transfer that serves the read; NULL: by size. */
+/* Let peer read [address, +num_bytes) once, in pieces or as a whole; *key goes to it by the host's
+ * own means. It may be longer than a transfer. scheduling: of the transfers that serve the read;
+ * NULL: by size. */
 int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
                  const pw_scheduling *scheduling, uint64_t *key);
 /* Who does not know the secret cannot tell one key from others. Before the first one; default: 0.
@@ -96,6 +97,10 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key);
 /* Read num_bytes from the peer's source_address to destination_address: request posted at at_ns. */
 int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
                 uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id);
+/* The same for a piece of what is exposed, which stays so until the last one has been read. */
+int pw_ni_fetch_piece(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
+                      uint64_t key, uint64_t destination_address, uint64_t num_bytes, bool is_last,
+                      int64_t at_ns, uint64_t *id);
 /* Write num_bytes to the peer: the user's call at at_ns. PW_ERR_FULL when no write channel is free.
  * key: what pw_ni_register gave there; with 0 the peer's PDID alone guards, where its setting
  * write_keys allows that. scheduling: NULL: by size. *id: of PW_HOST_WRITE_DONE here, and of the

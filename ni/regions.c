@@ -126,11 +126,25 @@ void pw_regions_close(pw_regions *regions, pw_region *region)
     regions->num_open--;
 }
 
+void pw_region_begin_read(pw_region *region, bool is_last)
+{
+    region->num_reads++;
+    region->is_spent |= is_last;
+}
+
+bool pw_region_end_read(pw_region *region, int error)
+{
+    region->num_reads--;
+    if (!region->error) region->error = error;
+    if (error) region->is_spent = true;
+    return !region->stays && region->is_spent && !region->num_reads;
+}
+
 bool pw_region_admits(const pw_region *region, uint8_t right, uint32_t peer, uint64_t address,
                       uint64_t num_bytes)
 {
     if (!(region->rights & right)) return false;
-    if (!region->stays && (region->peer != peer || region->reading)) return false;
+    if (!region->stays && (region->peer != peer || region->is_spent)) return false;
     return address >= region->address && num_bytes <= region->num_bytes &&
            address - region->address <= region->num_bytes - num_bytes;
 }

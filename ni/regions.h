@@ -11,9 +11,11 @@ typedef struct {
     pw_scheduling scheduling;         /* of the transfer that serves the read */
     uint32_t peer, generation;
     int32_t next_free;
-    uint8_t rights; /* PW_REMOTE_* */
-    bool reading;
-    bool stays; /* any peer may use it, any number of times */
+    uint32_t num_reads; /* under way */
+    int32_t error;      /* of the first one that failed */
+    uint8_t rights;     /* PW_REMOTE_* */
+    bool is_spent;      /* the last read has come, or one has failed: no further one is admitted */
+    bool stays;         /* any peer may use it, any number of times */
 } pw_region;
 
 typedef struct {
@@ -33,7 +35,8 @@ void pw_regions_init(pw_regions *regions);
  * the first region. */
 void pw_regions_draw_keys(pw_regions *regions, uint32_t id_bits, uint64_t seed);
 void pw_regions_destroy(pw_regions *regions);
-/* A region for peer to read; stays and reading are false. NULL when the host has no memory. */
+/* A region for peer to read; no read has come, and it does not stay. NULL when the host has no
+ * memory. */
 pw_region *pw_regions_open(pw_regions *regions, uint32_t peer, uint64_t address,
                            uint64_t num_bytes);
 /* The buffer's id that a key holds; of a forged key any. */
@@ -41,6 +44,10 @@ uint64_t pw_regions_id(const pw_regions *regions, uint64_t key);
 /* The region of a key; NULL when there is none (any more). */
 pw_region *pw_regions_find(const pw_regions *regions, uint64_t key);
 void pw_regions_close(pw_regions *regions, pw_region *region);
+/* A read of it is admitted; is_last: no further one is. */
+void pw_region_begin_read(pw_region *region, bool is_last);
+/* A read of it is over, PW_OK or PW_ERR_*. True: so is the region, which does not stay. */
+bool pw_region_end_read(pw_region *region, int error);
 /* May peer do this, PW_REMOTE_*, to these bytes of the region now? */
 bool pw_region_admits(const pw_region *region, uint8_t right, uint32_t peer, uint64_t address,
                       uint64_t num_bytes);

@@ -12,11 +12,10 @@
 
 static const pw_scheduling by_size = {PW_HINT_NONE, 0};
 
-static bool is_valid(const pw_ni *ni, uint32_t peer, uint64_t num_bytes,
-                     const pw_scheduling *scheduling)
+static bool is_valid(const pw_ni *ni, uint32_t peer, const pw_scheduling *scheduling)
 {
-    return peer < ni->num_nodes && num_bytes <= PW_TRANSFER_MAX_BYTES &&
-           scheduling->hint <= PW_HINT_LOW && scheduling->window_blocks <= PW_WINDOW_MAX;
+    return peer < ni->num_nodes && scheduling->hint <= PW_HINT_LOW &&
+           scheduling->window_blocks <= PW_WINDOW_MAX;
 }
 
 static int open_region(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
@@ -34,7 +33,7 @@ int pw_ni_expose(pw_ni *ni, uint32_t peer, uint64_t address, uint64_t num_bytes,
                  const pw_scheduling *scheduling, uint64_t *key)
 {
     if (!scheduling) scheduling = &by_size;
-    if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
+    if (!is_valid(ni, peer, scheduling)) return PW_ERR_INVALID;
     pw_region *region;
     int code = open_region(ni, peer, address, num_bytes, &region);
     if (code < 0) return code;
@@ -74,10 +73,10 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 }
 
 static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t key,
-                            const pw_descriptor *descriptor, uint64_t num_bytes, pw_time at_ns,
-                            uint64_t *id)
+                            const pw_descriptor *descriptor, uint64_t num_bytes, uint8_t flags,
+                            pw_time at_ns, uint64_t *id)
 {
-    if (!is_valid(ni, peer, num_bytes, &by_size)) return PW_ERR_INVALID;
+    if (peer >= ni->num_nodes || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
     if (pw_range_wraps(descriptor->source_address, num_bytes) ||
         pw_range_wraps(descriptor->destination_address, num_bytes))
         return PW_ERR_ADDRESS;
@@ -91,6 +90,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
     *frame = (pw_read_request_frame){
         .header = {.magic = PW_FRAME_MAGIC,
                    .kind = PW_FRAME_READ_REQUEST,
+                   .flags = flags,
                    .frame_bytes = sizeof *frame,
                    .source_node = ni->node,
                    .pdid = pdid,
@@ -119,15 +119,24 @@ int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor 
     if (descriptor->transfer_bytes == 0 ||
         descriptor->destination_address_notification % PW_NOTIFICATION_BYTES)
         return PW_ERR_INVALID;
-    return request_read(ni, pdid, peer, key, descriptor, descriptor->transfer_bytes, now_ns, id);
+    return request_read(ni, pdid, peer, key, descriptor, descriptor->transfer_bytes, 0, now_ns, id);
 }
 
 int pw_ni_fetch(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address, uint64_t key,
                 uint64_t destination_address, uint64_t num_bytes, int64_t at_ns, uint64_t *id)
 {
+    return pw_ni_fetch_piece(ni, pdid, peer, source_address, key, destination_address, num_bytes,
+                             true, at_ns, id);
+}
+
+int pw_ni_fetch_piece(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address,
+                      uint64_t key, uint64_t destination_address, uint64_t num_bytes, bool is_last,
+                      int64_t at_ns, uint64_t *id)
+{
     const pw_descriptor descriptor = {.source_address = source_address,
                                       .destination_address = destination_address};
-    int64_t posted_ns = request_read(ni, pdid, peer, key, &descriptor, num_bytes, at_ns, id);
+    const uint8_t flags = is_last ? 0 : PW_FLAG_MORE;
+    int64_t posted_ns = request_read(ni, pdid, peer, key, &descriptor, num_bytes, flags, at_ns, id);
     return posted_ns < 0 ? (int)posted_ns : PW_OK;
 }
 
@@ -162,7 +171,7 @@ int pw_ni_write(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t source_address
                 const pw_scheduling *scheduling, int64_t at_ns, uint64_t *id)
 {
     if (!scheduling) scheduling = &by_size;
-    if (!is_valid(ni, peer, num_bytes, scheduling)) return PW_ERR_INVALID;
+    if (!is_valid(ni, peer, scheduling) || num_bytes > PW_TRANSFER_MAX_BYTES) return PW_ERR_INVALID;
     pw_transfer transfer = {
         .source_address = source_address,
         .destination_address = destination_address,

@@ -186,6 +186,8 @@ static int create(const pw_node_config *config, const pw_node_opening *opening, 
     node->wire = wire;
     node->pdid = opening->pdid;
     node->has_no_bytes = opening->has_no_bytes != 0;
+    node->transfer_max_bytes =
+        opening->transfer_max_bytes ? opening->transfer_max_bytes : (uint64_t)PW_TRANSFER_MAX_BYTES;
     node->host = opening->host;
     node->strategy = opening->strategy ? opening->strategy : pw_strategy_find(config->run.memory);
     node->strategy_self = opening->strategy_self;

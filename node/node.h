@@ -44,6 +44,7 @@ struct pw_handle {
     uint64_t key,
         address; /* of an exposed span: what the peer's fetch needs; of a fetch: its own */
     uint64_t num_bytes;
+    uint64_t rest_address, rest_bytes; /* of a fetch: there, what has not been asked for yet */
     uint32_t peer;
     int32_t error; /* PW_OK or PW_ERR_* */
     uint8_t done;
@@ -98,11 +99,12 @@ int pw_node_unmapped(pw_node *node, uint64_t first_page, uint64_t num_pages);
 /* This process was forked; async-signal-safe: acted on at the next turn. */
 void pw_node_forked(pw_node *node);
 
-/* Let peer read a span once, for which it is acquired; done when it has. At most 4 GiB. */
+/* Let peer read a span once, for which it is acquired; done when it has. */
 int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
                    pw_handle **out);
-/* Read num_bytes from the peer, request posted at at_ns; done when they are all here. lease: of the
- * destination, NULL: none; released at completion, and still the caller's with an error. */
+/* Read num_bytes from the peer, request posted at at_ns; done when they are all here. What is
+ * longer than a transfer (PW_TRANSFER_MAX_BYTES) goes in several, one after the other. lease: of
+ * the destination, NULL: none; released at completion, and still the caller's with an error. */
 int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
                   uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
                   pw_handle **out);

@@ -85,11 +85,12 @@ struct pw_node {
     pw_handles handles;
     pw_idleness idleness;
     pw_ticket_lock lock;
-    pw_topology *topology; /* its own; NULL: the host's, or the NI's */
-    int64_t horizon_ns;    /* see pw_node_set_horizon */
-    int64_t next_ns;       /* of the engine, as the last run left it */
-    uint64_t decision;     /* id of the one that the host was asked for last */
-    atomic_uint num_forks; /* not acted on yet */
+    pw_topology *topology;       /* its own; NULL: the host's, or the NI's */
+    int64_t horizon_ns;          /* see pw_node_set_horizon */
+    int64_t next_ns;             /* of the engine, as the last run left it */
+    uint64_t decision;           /* id of the one that the host was asked for last */
+    atomic_uint num_forks;       /* not acted on yet */
+    uint64_t transfer_max_bytes; /* see pw_node_opening */
     uint16_t pdid;
     bool owns_strategy;
     bool has_policy; /* of the host: pw_asks_host */
@@ -134,6 +135,9 @@ void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost 
 int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span);
 /* The peer may read the handle's bytes once, at the address; under way when PW_OK. */
 int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns);
+/* The first piece of what is read to the address: as long as a transfer can be, and the rest begins
+ * with a whole block. */
+uint64_t pw_node_piece_bytes(const pw_node *node, uint64_t address, uint64_t num_bytes);
 /* A message or transfer is over, but for its lease: the host is told. */
 int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error);
 /* A transfer's event: it is over. */

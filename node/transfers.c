@@ -182,11 +182,6 @@ static const pw_message_way *way_to(const pw_node *node, uint32_t peer)
 int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_bytes,
                    pw_handle **out)
 {
-    if (num_bytes > PW_TRANSFER_MAX_BYTES)
-        return pw_node_fail(node, PW_ERR_INVALID,
-                            "send of %llu bytes to node %u: a transfer of the NI has at most %llu "
-                            "bytes (4 GiB); send the data in several messages",
-                            (printed)num_bytes, peer, (printed)PW_TRANSFER_MAX_BYTES);
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
     handle->num_bytes = num_bytes;
@@ -210,17 +205,52 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
     return PW_OK;
 }
 
+uint64_t pw_node_piece_bytes(const pw_node *node, uint64_t address, uint64_t num_bytes)
+{
+    const uint64_t max_bytes = node->transfer_max_bytes;
+    return num_bytes <= max_bytes ? num_bytes : max_bytes - address % PW_BLOCK_BYTES;
+}
+
+/* Ask for as much of the rest as a transfer can hold. The library's progress thread does so as soon
+ * as the piece before is here. */
+static int fetch_piece(pw_node *node, pw_handle *fetch, int64_t at_ns)
+{
+    const uint64_t done_bytes = fetch->num_bytes - fetch->rest_bytes;
+    const pw_lease *lease = &fetch->lease;
+    uint64_t address = fetch->address + done_bytes, id;
+    if (fetch->has_lease) address += lease->ni_address - lease->span.address;
+    if (pw_range_wraps(fetch->rest_address, fetch->rest_bytes) ||
+        pw_range_wraps(address, fetch->rest_bytes))
+        return PW_ERR_ADDRESS;
+    const uint64_t num_bytes = pw_node_piece_bytes(node, address, fetch->rest_bytes);
+    const bool is_last = num_bytes == fetch->rest_bytes;
+    int code = pw_ni_fetch_piece(node->ni, node->pdid, fetch->peer, fetch->rest_address, fetch->key,
+                                 address, num_bytes, is_last, at_ns, &id);
+    if (code < 0) return code;
+    fetch->rest_address += num_bytes;
+    fetch->rest_bytes -= num_bytes;
+    pw_handles_begin(&node->handles, fetch, id);
+    node->is_posted = true;
+    return PW_OK;
+}
+
+static int fail_fetch(pw_node *node, int code, const pw_handle *fetch)
+{
+    return pw_node_fail(node, code, "read of %llu bytes from node %u", (printed)fetch->num_bytes,
+                        fetch->peer);
+}
+
 int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
                   uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
                   pw_handle **out)
 {
-    uint64_t id;
     pw_handle *handle = take_handle(node, peer);
     if (!handle) return PW_ERR_NOMEM;
     handle->is_fetch = true;
     handle->key = key;
     handle->address = address;
-    handle->num_bytes = num_bytes;
+    handle->num_bytes = handle->rest_bytes = num_bytes;
+    handle->rest_address = source_address;
     handle->has_lease = lease != NULL;
     if (lease) handle->lease = *lease;
     const pw_message_way *way = way_to(node, peer);
@@ -229,16 +259,12 @@ int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_
     if (code) return code < 0 ? code : PW_OK;
     if (lease) address = address - lease->span.address + lease->ni_address;
     if (node->context.advises) code = pw_ni_advise(node->ni, node->pdid, address, num_bytes, at_ns);
-    if (code == PW_OK)
-        code = pw_ni_fetch(node->ni, node->pdid, peer, source_address, key, address, num_bytes,
-                           at_ns, &id);
+    if (code == PW_OK) code = fetch_piece(node, handle, at_ns);
     if (code < 0) {
+        (void)fail_fetch(node, code, handle);
         pw_handles_give(&node->handles, handle);
-        return pw_node_fail(node, code, "read of %llu bytes from node %u", (printed)num_bytes,
-                            peer);
+        return code;
     }
-    pw_handles_begin(&node->handles, handle, id);
-    node->is_posted = true;
     *out = handle;
     return PW_OK;
 }
@@ -285,8 +311,11 @@ int pw_node_finish(pw_node *node, const pw_host_event *event)
 {
     pw_handle *handle = pw_handles_end(&node->handles, event->id);
     if (!handle) return PW_OK; /* posted by the host, which does not ask for it */
-    if (!handle->piece_of) return pw_node_complete(node, handle, event->time_ns, event->error);
-    return node->strategy->way->finish(node, handle, event);
+    if (handle->piece_of) return node->strategy->way->finish(node, handle, event);
+    if (event->error || !handle->rest_bytes)
+        return pw_node_complete(node, handle, event->time_ns, event->error);
+    int code = fetch_piece(node, handle, event->time_ns);
+    return code < 0 ? fail_fetch(node, code, handle) : PW_OK;
 }
 
 void pw_node_free_handle(pw_node *node, pw_handle *handle)

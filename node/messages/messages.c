@@ -553,8 +553,7 @@ static bool is_whole(const pw_messages *messages, const pw_envelope *envelope, u
         return envelope->payload_bytes == envelope->num_bytes &&
                frame_bytes <= messages->frames.frame_bytes;
     return envelope->kind != PW_MESSAGE_RENDEZVOUS ||
-           (envelope->payload_bytes == 0 && envelope->num_bytes <= PW_TRANSFER_MAX_BYTES &&
-            envelope->num_bytes <= UINT64_MAX - envelope->address);
+           (envelope->payload_bytes == 0 && envelope->num_bytes <= UINT64_MAX - envelope->address);
 }
 
 int pw_messages_read(pw_messages *messages, uint32_t source, const uint8_t *frame,

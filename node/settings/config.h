@@ -98,7 +98,8 @@ typedef struct {
     pw_node_host host;
     uint32_t num_started; /* nodes that the run starts with; 0: as many as the wire has */
     uint16_t pdid;
-    uint8_t is_process; /* run.huge_pages is about the process of this node */
+    uint64_t transfer_max_bytes; /* longer reads go in pieces; above a block. 0: the machine's */
+    uint8_t is_process;          /* run.huge_pages is about the process of this node */
     /* 1: nothing has bytes, see pw_ni_set_without_bytes: memory is the model's, of no process. With
      * memory_backend.backend = model its settings count as they stand; else every page is absent
      * until pw_memory_set or the node itself brings it in. No service can be opened. */

@@ -69,10 +69,10 @@ static int hold(void *self, uint64_t first_page, uint64_t num_pages, pw_strategy
  *   HOLD (pages), one a run      -> pins them
  *                               <- HELD
  *   reads                           (its NI answers)
- *   DONE, of more than F pages   -> the message is over
+ *   DONE, of one in chunks       -> the message is over
  *
- * A message of more than F pages is read in chunks of F, one after the other. What the owner's
- * library does is its progress thread's (message_way.h). */
+ * A message of more than F pages, or longer than a transfer, is read in chunks, one after the
+ * other. What the owner's library does is its progress thread's (message_way.h). */
 
 /* Pages: first in address, number in num_bytes. */
 #define OF_FIREHOSES (PW_MESSAGE_OF_NODES + 8) /* kinds from here on */
@@ -147,7 +147,9 @@ static bool concerns(const pw_node *node, uint32_t peer) { return peer != node->
 static int offer(pw_node *node, pw_handle *handle, uint64_t address)
 {
     const pw_span span = {address, handle->num_bytes};
-    if (pw_span_num_pages(span) <= of(node)->max_pages) return 0;
+    if (pw_span_num_pages(span) <= of(node)->max_pages &&
+        handle->num_bytes <= node->transfer_max_bytes)
+        return 0;
     int code = pw_ni_register(node->ni, address, handle->num_bytes, PW_REMOTE_READ, &handle->key);
     if (code < 0)
         return pw_node_fail(node, code, "send of %llu bytes to node %u", (printed)handle->num_bytes,
@@ -231,12 +233,13 @@ static int start(pw_node *node, firehose_read *read)
     return PW_OK;
 }
 
-/* The next chunk: as many pages as there are firehoses. */
+/* The next chunk: as many pages as there are firehoses, and what a transfer can hold. */
 static void cut(const pw_node *node, firehose_read *read)
 {
     uint64_t max_bytes =
         (of(node)->max_pages << PW_PAGE_SHIFT) - read->source_address % PW_PAGE_BYTES;
-    read->chunk_bytes = read->num_bytes < max_bytes ? read->num_bytes : max_bytes;
+    const uint64_t piece_bytes = pw_node_piece_bytes(node, read->address, read->num_bytes);
+    read->chunk_bytes = piece_bytes < max_bytes ? piece_bytes : max_bytes;
 }
 
 /* Could the chunk have its firehoses, if every one that no read uses were moved? *num_new: pages
