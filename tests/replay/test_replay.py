@@ -192,6 +192,17 @@ def test_pages_that_are_absent_cost_what_they_cost():
     assert unmapped[1] > resident[1]
 
 
+def test_message_above_4_gib_is_one_message_in_two_transfers():
+    num_bytes = 2**32 + 12_345
+    sender, receiver = exchange(num_bytes, receiver_pages=[present(1, num_bytes)])
+    trace = HandMade([*NAMES, *sender, r.End()], [*NAMES, *receiver, r.End()])
+    clocks, outcome = run(trace)
+    counted = outcome.per_rank[0]
+    assert (counted["rdma_messages"], counted["rdma_bytes"]) == (1, num_bytes)
+    assert (counted["reads_served"], counted["blocks"]) == (2, -(-num_bytes // BLOCK_BYTES))
+    assert min(clocks) > num_bytes * 8000 // COSTS.link_mbps
+
+
 def test_memory_of_equal_regions_does_not_depend_on_where_they_are():
     """But for their alignment."""
     made = []
