@@ -108,6 +108,9 @@ int pw_node_expose(pw_node *node, uint32_t peer, uint64_t address, uint64_t num_
 int pw_node_fetch(pw_node *node, uint32_t peer, uint64_t source_address, uint64_t key,
                   uint64_t address, uint64_t num_bytes, int64_t at_ns, const pw_lease *lease,
                   pw_handle **out);
+/* The first piece of what goes to the address: as long as a transfer can be, and the rest begins
+ * with a whole block. */
+uint64_t pw_node_piece_bytes(const pw_node *node, uint64_t address, uint64_t num_bytes);
 /* Something was posted to the engine by the host itself; done when the event with that id comes. */
 int pw_node_started(pw_node *node, uint64_t id, uint32_t peer, pw_handle **out);
 /* Back to the pool; one that is not done is freed when it is. */

@@ -135,9 +135,6 @@ void pw_node_add_swapped(pw_node *node, uint64_t count_before, pw_strategy_cost 
 int pw_node_fail_span(pw_node *node, int code, const char *call, pw_span span);
 /* The peer may read the handle's bytes once, at the address; under way when PW_OK. */
 int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int64_t at_ns);
-/* The first piece of what is read to the address: as long as a transfer can be, and the rest begins
- * with a whole block. */
-uint64_t pw_node_piece_bytes(const pw_node *node, uint64_t address, uint64_t num_bytes);
 /* A message or transfer is over, but for its lease: the host is told. */
 int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error);
 /* A transfer's event: it is over. */

@@ -77,9 +77,8 @@ static int new_one_sided(pw_program *program, const pw_record *record, uint8_t k
     uint64_t remote_address = 0;
     pw_numbered *made = NULL;
     int code = pw_program_check_peer(program, record->peer, 0);
-    if (code == PW_OK && (record->bytes == 0 || record->bytes > UINT32_MAX))
-        return pw_program_refuse(program, "%llu bytes of a peer's memory: allowed is 1 to %u",
-                                 (printed)record->bytes, UINT32_MAX);
+    if (code == PW_OK && record->bytes == 0)
+        return pw_program_refuse(program, "0 bytes of a peer's memory: allowed is from 1 on");
     if (code == PW_OK) code = pw_program_remote_address(program, record, &remote_address);
     if (code == PW_OK) code = pw_program_new_operation(program, &made);
     if (code < 0) return code;

@@ -153,40 +153,60 @@ static int end(pw_messages *messages, pw_operation *operation)
 
 /* ---- one-sided: reads and writes by the NI */
 
-static pw_descriptor describe(const pw_operation *transfer)
+static bool is_one_sided(const pw_operation *operation)
+{
+    return operation->kind == PW_OPERATION_READ || operation->kind == PW_OPERATION_WRITE;
+}
+
+/* The next piece. A descriptor's length has 32 bits: one byte less than a transfer can have. */
+static pw_descriptor describe(const pw_messages *messages, const pw_operation *transfer)
 {
     const bool is_read = transfer->kind == PW_OPERATION_READ;
-    const uint64_t address = transfer->lease.ni_address;
+    const uint64_t here = transfer->lease.ni_address + transfer->begun_bytes;
+    const uint64_t there = transfer->remote_address + transfer->begun_bytes;
+    const uint64_t destination = is_read ? here : there;
+    uint64_t piece_bytes = pw_node_piece_bytes(messages->node, destination,
+                                               transfer->num_bytes - transfer->begun_bytes);
+    if (piece_bytes > UINT32_MAX) piece_bytes -= PW_BLOCK_BYTES + destination % PW_BLOCK_BYTES;
     return (pw_descriptor){
-        .source_address = is_read ? transfer->remote_address : address,
-        .destination_address = is_read ? address : transfer->remote_address,
-        .transfer_bytes = (uint32_t)transfer->num_bytes,
+        .source_address = is_read ? there : here,
+        .destination_address = destination,
+        .transfer_bytes = (uint32_t)piece_bytes,
     };
 }
 
-/* PW_ERR_FULL: every write channel is taken. */
-static int start(pw_messages *messages, pw_operation *transfer)
+/* Begin the next piece at at_ns. When the CPU has posted it, or a code; PW_ERR_FULL: every write
+ * channel is taken. */
+static int64_t start_piece(pw_messages *messages, pw_operation *transfer, int64_t at_ns)
 {
-    const pw_descriptor descriptor = describe(transfer);
+    const pw_descriptor descriptor = describe(messages, transfer);
     const bool is_read = transfer->kind == PW_OPERATION_READ;
     const uint16_t pdid = pw_node_pdid(messages->node);
-    const int64_t now_ns = messages->clock->now_ns;
     uint64_t id;
     const int64_t posted_ns =
         is_read ? pw_ni_read(messages->ni, pdid, transfer->peer, &descriptor, transfer->remote_key,
-                             now_ns, &id)
+                             at_ns, &id)
                 : pw_ni_write_descriptor(messages->ni, pdid, transfer->peer, &descriptor,
-                                         transfer->remote_key, now_ns, &id);
-    if (posted_ns < 0) return (int)posted_ns;
-    messages->clock->now_ns = posted_ns;
+                                         transfer->remote_key, at_ns, &id);
+    if (posted_ns < 0) return posted_ns;
     const int code = pw_node_started(messages->node, id, transfer->peer, &transfer->handle);
     if (code < 0) return code;
+    transfer->begun_bytes += descriptor.transfer_bytes;
     transfer->handle->owner = transfer;
     transfer->handle->num_bytes = transfer->num_bytes;
     transfer->handle->is_fetch = is_read;
-    transfer->handle->has_lease = transfer->has_lease;
     transfer->handle->lease = transfer->lease;
+    if (transfer->begun_bytes < transfer->num_bytes) return posted_ns;
+    transfer->handle->has_lease = transfer->has_lease;
     transfer->has_lease = false;
+    return posted_ns;
+}
+
+static int start(pw_messages *messages, pw_operation *transfer)
+{
+    const int64_t posted_ns = start_piece(messages, transfer, messages->clock->now_ns);
+    if (posted_ns < 0) return (int)posted_ns;
+    messages->clock->now_ns = posted_ns;
     return PW_OK;
 }
 
@@ -230,9 +250,25 @@ int pw_messages_transfer(pw_messages *messages, pw_operation *transfer)
     return code < 0 ? end_refused(messages, transfer, code) : PW_OK;
 }
 
+/* A piece is over: the library's progress thread posts the next one. */
+static int go_on(pw_messages *messages, pw_operation *transfer)
+{
+    const int64_t at_ns = transfer->handle->complete_ns;
+    pw_node_free_handle(messages->node, transfer->handle);
+    transfer->handle = NULL;
+    const int64_t posted_ns = start_piece(messages, transfer, at_ns);
+    if (posted_ns >= 0) return PW_OK;
+    if (posted_ns != PW_ERR_FULL || transfer->kind == PW_OPERATION_READ)
+        return end_refused(messages, transfer, (int)posted_ns);
+    pw_operation_append(&messages->writes, transfer);
+    return PW_OK;
+}
+
 int pw_messages_finish(pw_messages *messages, pw_handle *handle)
 {
     pw_operation *operation = handle->owner;
+    if (!handle->error && operation->begun_bytes < operation->num_bytes && is_one_sided(operation))
+        return go_on(messages, operation);
     const pw_lease *lease = &handle->lease;
     const bool is_in_place = !lease->is_in_pieces && lease->ni_address == lease->span.address;
     const uint8_t kind = operation->kind;
@@ -245,8 +281,11 @@ int pw_messages_finish(pw_messages *messages, pw_handle *handle)
     operation->error = handle->error;
     pw_node_free_handle(messages->node, handle);
     if (kind == PW_OPERATION_SEND) pw_operation_unlink(operation);
+    const int released =
+        pw_operation_release(messages, operation); /* of pieces, of which one failed */
     const int code = end(messages, operation);
     const int resumed = kind == PW_OPERATION_WRITE ? resume_writes(messages) : PW_OK;
+    if (released < 0) return released;
     return code < 0 ? code : resumed;
 }
 

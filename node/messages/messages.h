@@ -45,6 +45,7 @@ struct pw_operation {
     uint64_t remote_address, remote_key; /* one-sided: the peer's memory; key 0: none */
     uint64_t capacity_bytes;             /* of the buffer */
     uint64_t num_bytes;                  /* that move: at most what the buffer holds */
+    uint64_t begun_bytes;                /* one-sided: of the pieces that have begun */
     uint64_t message_bytes;              /* of the message that was matched */
     uint64_t context, tag, data;         /* as in the header; receives: as asked, then as matched */
     uint64_t ignore;                     /* bits of the tag that a receive does not look at */
@@ -170,7 +171,8 @@ int pw_messages_send_plain(pw_messages *messages, uint32_t peer, uint8_t kind, u
 
 /* One-sided: read num_bytes (> 0) from the peer's remote_address to `address`, or write them the
  * other way, as the operation's kind says; the peer's CPU takes no part. Writes begin in their
- * order, as far as the NI has channels. What is refused, an address that wraps, say, is over at
+ * order, as far as the NI has channels. What is longer than a transfer goes in pieces, one
+ * after the other. What is refused, an address that wraps, say, is over at
  * once with an error. */
 int pw_messages_transfer(pw_messages *messages, pw_operation *transfer);
 /* An atomic operation, whose request goes off now; over by pw_messages_answered. The peer's NI does

@@ -27,7 +27,7 @@
 #define PW_FI_ENDPOINTS_MAX 64
 #define PW_FI_ATOMIC_MAX_BYTES 2048
 #define PW_FI_IOV_MAX 8
-#define PW_FI_MESSAGE_MAX_BYTES UINT32_MAX /* a transfer's length has 32 bits */
+#define PW_FI_MESSAGE_MAX_BYTES (UINT64_C(1) << PW_USER_BITS) /* of all there is to address */
 
 typedef struct pw_fi_process pw_fi_process;
 typedef struct pw_fi_operation pw_fi_operation;

@@ -130,8 +130,9 @@ static fixture *open_fixture(const char *strategy)
 
 static void close_fixture(fixture *self)
 {
-    pw_operation_free(&self->messages[0], self->sent);
-    pw_operation_free(&self->messages[1], self->receive);
+    while (turn_all(&self->all) > 0) {} /* ends that the other one is told of */
+    if (self->sent) pw_operation_free(&self->messages[0], self->sent);
+    if (self->receive) pw_operation_free(&self->messages[1], self->receive);
     for (int i = 0; i < 2; i++) {
         assert(!self->messages[i].sends.head && !pw_node_under_way(self->all.nodes[i]));
         assert(pw_ni_num_pending(pw_node_ni(self->all.nodes[i])) == 0);
@@ -225,6 +226,86 @@ static void test_a_piece_that_fails_ends_the_message(void)
     close_fixture(self);
 }
 
+/* ---- one-sided */
+
+/* Between memory of node 1 and memory of node 0 that peers may use, as the kind says. */
+static pw_operation *start_one_sided(fixture *self, uint8_t kind, const uint8_t *here,
+                                     const uint8_t *there, uint64_t key)
+{
+    pw_operation *made = pw_operation_new(&self->messages[1], kind);
+    made->peer = 0;
+    made->address = address_of(here);
+    made->num_bytes = LONG_BYTES;
+    made->remote_address = address_of(there);
+    made->remote_key = key;
+    assert(pw_messages_transfer(&self->messages[1], made) == PW_OK);
+    return made;
+}
+
+static void end_one_sided(fixture *self, pw_operation *started, int error)
+{
+    for (int turns = 0; !started->done; turns++)
+        assert(turn_all(&self->all) >= 0 && turns < 100000);
+    assert(started->error == error && !started->has_lease);
+    pw_operation_free(&self->messages[1], started);
+}
+
+static uint64_t show(fixture *self, const uint8_t *memory)
+{
+    uint64_t key;
+    assert(pw_ni_register(pw_node_ni(self->all.nodes[0]), address_of(memory), LONG_BYTES,
+                          PW_REMOTE_READ | PW_REMOTE_WRITE, &key) == PW_OK);
+    return key;
+}
+
+static void test_reads_and_writes_of_a_peers_memory_go_in_pieces(void)
+{
+    fixture *self = open_fixture(NULL);
+    const uint8_t *data = make_pattern(LONG_BYTES);
+    uint8_t *written = make_buffer(LONG_BYTES), *read = make_buffer(LONG_BYTES);
+    const uint64_t key = show(self, written);
+    end_one_sided(self, start_one_sided(self, PW_OPERATION_WRITE, data, written, key), PW_OK);
+    assert(memcmp(data, written, LONG_BYTES) == 0 && counters_of(&self->all, 1).transfers == 3);
+    end_one_sided(self, start_one_sided(self, PW_OPERATION_READ, read, written, key), PW_OK);
+    assert(memcmp(data, read, LONG_BYTES) == 0 && counters_of(&self->all, 0).transfers == 3);
+    const counted *strategy = &self->all.strategies[1];
+    assert(strategy->num_acquired == 2 && strategy->num_released == 2);
+    assert(pw_ni_unexpose(pw_node_ni(self->all.nodes[0]), key) == PW_OK);
+    close_fixture(self);
+}
+
+/* More than there are channels: those that go on wait for one like those that begin. */
+static void test_many_writes_in_pieces_share_the_channels(void)
+{
+    fixture *self = open_fixture(NULL);
+    const uint8_t *data = make_pattern(LONG_BYTES);
+    uint8_t *written = make_buffer(LONG_BYTES);
+    const uint64_t key = show(self, written);
+    pw_operation *started[2 * PW_WRITE_CHANNELS];
+    for (uint32_t i = 0; i < 2 * PW_WRITE_CHANNELS; i++)
+        started[i] = start_one_sided(self, PW_OPERATION_WRITE, data, written, key);
+    for (uint32_t i = 0; i < 2 * PW_WRITE_CHANNELS; i++) end_one_sided(self, started[i], PW_OK);
+    assert(counters_of(&self->all, 1).transfers == 3 * 2 * PW_WRITE_CHANNELS);
+    assert(memcmp(data, written, LONG_BYTES) == 0);
+    assert(pw_ni_unexpose(pw_node_ni(self->all.nodes[0]), key) == PW_OK);
+    close_fixture(self);
+}
+
+static void test_a_piece_of_a_write_that_fails_ends_it(void)
+{
+    fixture *self = open_fixture(NULL);
+    uint8_t *written = make_buffer(LONG_BYTES);
+    const uint64_t key = show(self, written);
+    assert(munmap(written + TRANSFER_BYTES, PW_BLOCK_BYTES) == 0);
+    end_one_sided(self,
+                  start_one_sided(self, PW_OPERATION_WRITE, make_pattern(LONG_BYTES), written, key),
+                  PW_ERR_ADDRESS);
+    assert(counters_of(&self->all, 1).transfers == 2);
+    assert(self->all.strategies[1].num_released == 1);
+    assert(pw_ni_unexpose(pw_node_ni(self->all.nodes[0]), key) == PW_OK);
+    close_fixture(self);
+}
+
 /* Of nodes without bytes, at the machine's own limit. */
 static void test_a_message_above_4_gib_goes_in_two_transfers(void)
 {
@@ -252,6 +333,9 @@ int main(void)
     test_a_message_has_one_lease_at_each_end();
     test_a_receive_that_is_too_short_takes_what_it_holds();
     test_a_piece_that_fails_ends_the_message();
+    test_reads_and_writes_of_a_peers_memory_go_in_pieces();
+    test_many_writes_in_pieces_share_the_channels();
+    test_a_piece_of_a_write_that_fails_ends_it();
     test_a_message_above_4_gib_goes_in_two_transfers();
     return 0;
 }

@@ -184,7 +184,7 @@ static void test_envelopes(fixture *self)
     envelope.kind = PW_MESSAGE_RENDEZVOUS; /* that has a payload */
     seal(&longer, &envelope);
     check_dropped(self, longer);
-    check_dropped(self, make_rendezvous(4096, (uint64_t)PW_FI_MESSAGE_MAX_BYTES + 1));
+    check_dropped(self, make_rendezvous(4096, PW_FI_MESSAGE_MAX_BYTES + 1));
     check_dropped(self, make_rendezvous(4096, UINT64_MAX));
     check_dropped(self, make_rendezvous(UINT64_MAX - 99, 100));
     check_dropped(self, make_rendezvous(UINT64_MAX, 1));

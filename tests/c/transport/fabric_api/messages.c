@@ -161,7 +161,7 @@ API_CASE(refused, 1)
     SAME(fi_sendmsg(ep, &injected, FI_INJECT), -FI_EMSGSIZE);
     SAME(fi_sendv(ep, iov, NULL, API_IOV_MAX + 1, own, NULL), -FI_EINVAL);
     SAME(fi_recvv(ep, iov, NULL, API_IOV_MAX + 1, own, NULL), -FI_EINVAL);
-    SAME(fi_send(ep, buffer, (size_t)UINT32_MAX + 1, NULL, own, NULL), -FI_EMSGSIZE);
+    SAME(fi_send(ep, buffer, self->info->ep_attr->max_msg_size + 1, NULL, own, NULL), -FI_EMSGSIZE);
     SAME(fi_sendv(ep, iov, NULL, 2, own, NULL), -FI_EMSGSIZE); /* the sum wraps around */
     SAME(fi_writev(ep, iov, NULL, 2, own, (uintptr_t)buffer, 1, NULL), -FI_EMSGSIZE);
     SAME(fi_readv(ep, iov, NULL, 2, own, (uintptr_t)buffer, 1, NULL), -FI_EMSGSIZE);

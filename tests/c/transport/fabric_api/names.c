@@ -37,7 +37,7 @@ API_CASE(hints, 1)
     OFFERED(with->domain_attr->data_progress = FI_PROGRESS_MANUAL);
     OFFERED(with->tx_attr->iov_limit = with->rx_attr->iov_limit = API_IOV_MAX);
     OFFERED(with->tx_attr->comp_order = FI_ORDER_NONE);
-    OFFERED(with->ep_attr->max_msg_size = UINT32_MAX);
+    OFFERED(with->ep_attr->max_msg_size = (size_t)UINT32_MAX + 1);
     OFFERED(with->domain_attr->av_type = FI_AV_MAP);
     REFUSED(with->caps |= FI_RMA_EVENT);
     REFUSED(with->caps |= FI_MULTICAST);
@@ -56,7 +56,7 @@ API_CASE(hints, 1)
     REFUSED(with->ep_attr->type = FI_EP_DGRAM);
     REFUSED(with->ep_attr->type = FI_EP_MSG);
     REFUSED(with->ep_attr->protocol = FI_PROTO_SHM);
-    REFUSED(with->ep_attr->max_msg_size = (size_t)UINT32_MAX + 1);
+    REFUSED(with->ep_attr->max_msg_size = SIZE_MAX);
     REFUSED(with->ep_attr->max_order_waw_size = 1 << 20);
     REFUSED(with->ep_attr->tx_ctx_cnt = 2);
     REFUSED(with->ep_attr->rx_ctx_cnt = 2);
