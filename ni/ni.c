@@ -1,5 +1,6 @@
 /* The engine composed: its parts are made here, it runs over their events, and the host reads it.
  */
+#include "native/warm.h"
 #include "ni/state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -509,6 +510,14 @@ void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->has_safe_wire = is_un
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 
 void pw_ni_tx_release(pw_ni *ni, uint8_t *data) { pw_burst_release(ni->bursts, data); }
+
+void pw_ni_warm(const pw_ni *ni)
+{
+    PW_WARM_FIELDS(ni, node, smmu);
+    PW_WARM_FIELDS(&ni->smmu, costs, own_tlbs.walkers);
+    PW_WARM_FIELDS(ni, bursts, no_path);
+    PW_WARM_FIELDS(ni, grants, arrival);
+}
 
 uint32_t pw_ni_num_pending(const pw_ni *ni)
 {

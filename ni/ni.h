@@ -307,6 +307,9 @@ int pw_ni_create_like(const pw_ni *like, const pw_costs *costs, const pw_setting
 void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared);
 bool pw_ni_has_no_bytes(const pw_ni *ni);
 
+/* What its next events and frames use comes into the caches. */
+void pw_ni_warm(const pw_ni *ni);
+
 /* Memory for bursts, before the first one is made: see pw_burst_pool_set_memory. */
 void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context);
 

@@ -2,6 +2,7 @@
 #include "node/node_state.h"
 #include "node/record/recorder.h"
 #include "native/status.h"
+#include "native/warm.h"
 #include "ni/ni.h"
 #include "node/settings/config.h"
 #include <errno.h>
@@ -351,6 +352,13 @@ void pw_node_unlock(pw_node *node)
 }
 
 bool pw_node_is_mine(const pw_node *node) { return pw_ticket_lock_is_mine(&node->lock); }
+
+void pw_node_warm(const pw_node *node)
+{
+    PW_WARM_FIELDS(node, ni, reason);
+    PW_WARM_FIELDS(node, frames, way_state);
+    pw_ni_warm(node->ni);
+}
 
 pw_ni *pw_node_ni(pw_node *node) { return node->ni; }
 pw_clock *pw_node_clock(pw_node *node) { return &node->clock; }

@@ -73,6 +73,10 @@ void pw_node_unlock(pw_node *node);
 /* Does this thread hold the lock? So in the host's callbacks, which must not wait for it. */
 bool pw_node_is_mine(const pw_node *node);
 
+/* cdef end */
+/* What its next turn uses comes into the caches. */
+void pw_node_warm(const pw_node *node);
+/* cdef begin */
 pw_ni *pw_node_ni(pw_node *node);
 pw_clock *pw_node_clock(pw_node *node);
 pw_memory *pw_node_memory(pw_node *node);

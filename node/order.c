@@ -296,6 +296,13 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
     return 1;
 }
 
+bool pw_order_coming(const pw_order *order, uint32_t *node)
+{
+    const pw_event *next = pw_event_queue_first(order->queue);
+    if (next) *node = node_of(next);
+    return next != NULL;
+}
+
 int64_t pw_order_now_ns(const pw_order *order) { return order->now_ns; }
 
 uint64_t pw_order_num_turns(const pw_order *order) { return order->num_turns; }

@@ -67,6 +67,8 @@ int64_t pw_order_until_ns(const pw_order *order, uint32_t node);
 /* The NI has run, or something was posted to it: when will it go on by itself? */
 void pw_order_look(pw_order *order, uint32_t node);
 
+/* Who is next as things are now: what is pushed meanwhile may come first. False: nobody is. */
+bool pw_order_coming(const pw_order *order, uint32_t *node);
 /* Of the turn. */
 int64_t pw_order_now_ns(const pw_order *order);
 uint64_t pw_order_num_turns(const pw_order *order);

@@ -8,7 +8,7 @@
 #include "replay/outbox.h"
 
 #define NOBODY UINT32_MAX
-#define HUGE_FROM_NODES 64u /* some 100 KB each */
+#define LARGE_FROM_NODES 64u /* some 100 KB each: for pages of 4 KB, and for caches */
 
 /* A rank, and the meeting that it was the first to come to. */
 typedef struct {
@@ -65,7 +65,7 @@ int pw_many_create(uint32_t num_nodes, pw_many **out)
         pw_many_destroy(many);
         return code;
     }
-    if (num_nodes >= HUGE_FROM_NODES) pw_own_use_huge_pages();
+    if (num_nodes >= LARGE_FROM_NODES) pw_own_use_huge_pages();
     *out = many;
     return PW_OK;
 }
@@ -365,6 +365,15 @@ static int step(pw_many *many, const pw_order_turn *turn)
     return PW_OK;
 }
 
+/* Whose turn is likely to be the next one: what it uses is fetched meanwhile. */
+static void warm_next(const pw_many *many)
+{
+    uint32_t node;
+    if (!pw_order_coming(many->order, &node) || !many->seats[node].program) return;
+    pw_program_warm(many->seats[node].program);
+    pw_node_warm(many->seats[node].node);
+}
+
 /* 1; 0: nothing can go on; or a code. */
 static int turn(pw_many *many)
 {
@@ -373,6 +382,7 @@ static int turn(pw_many *many)
     if (code < 0) return pw_sentence_refuse(&many->reason, code, "no memory for events");
     if (code == 0) return 0;
     if (turn.kind == PW_TURN_HOST) many->seats[turn.node].is_queued = false;
+    if (many->num_nodes >= LARGE_FROM_NODES) warm_next(many);
     const int done = step(many, &turn);
     return done < 0 ? done : 1;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "native/status.h"
+#include "native/warm.h"
 #include "replay/program_parts.h"
 
 typedef unsigned long long printed;
@@ -313,6 +314,12 @@ void pw_program_destroy(pw_program *program)
 uint32_t pw_program_waits(const pw_program *program) { return program->waits; }
 
 bool pw_program_yields(const pw_program *program) { return program->yields; }
+
+void pw_program_warm(const pw_program *program)
+{
+    PW_WARM_FIELDS(program, node, matches);
+    PW_WARM_FIELDS(program, waits, known_keys);
+}
 
 uint64_t pw_program_group(const pw_program *program, uint64_t *members)
 {

@@ -87,6 +87,8 @@ uint64_t pw_program_key(const pw_program *program, const pw_program_wish *wish);
 uint32_t pw_program_waits(const pw_program *program);
 /* It can go on, but those that do so at the same time come first. */
 bool pw_program_yields(const pw_program *program);
+/* What its next step uses comes into the caches. */
+void pw_program_warm(const pw_program *program);
 /* Of a meeting that it waits for. */
 uint64_t pw_program_group(const pw_program *program, uint64_t *members);
 const char *pw_program_reason(const pw_program *program);
