@@ -68,6 +68,7 @@ int pw_joined_add(pw_joined *joined, uint32_t node, pw_ni *ni)
     self->ni = ni;
     pw_ni_set_network(ni, pw_order_topology(joined->order), pw_order_links(joined->order),
                       pw_order_forwarding(joined->order));
+    pw_ni_set_unsealed(ni, true); /* bursts stay where they were written */
     pw_order_add(joined->order, node, ni);
     return PW_OK;
 }
