@@ -41,6 +41,14 @@ def said_by(done: subprocess.CompletedProcess[str]) -> tuple[int, str]:
     return done.returncode, said[-1].removeprefix("pagewire: ")
 
 
+def test_a_message_that_nobody_received_is_named():
+    """MPICH's MPI_Finalize fails then, over any transport, and mpiexec ends the run. Pools of
+    workers do that: schwimmbad's sends its last message twice."""
+    done = launch(3, ends(), "unreceived")
+    assert done.returncode != 0
+    assert "rank 2: error: MPI_Finalize failed; MPICH's does when there is a mess" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("how", "code", "sentence"),
     [

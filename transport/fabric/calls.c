@@ -24,6 +24,7 @@ typedef struct {
 /* initial-exec: reached without a call, though the library is loaded late; it is small. */
 static _Thread_local thread_call here __attribute__((tls_model("initial-exec")));
 static pw_fi_process *marked; /* whose clock the marks move; one for each process */
+static bool has_finalized;    /* MPI_Finalize came back, and the network is open still */
 
 static uint32_t kind_here(void) { return here.call ? here.call->kind : PAGEWIRE_CALL_WAITS; }
 
@@ -126,6 +127,7 @@ static void marks_leave(const pagewire_marked_call *call)
     pw_node_lock(marked->node);
     end();
     pw_node_unlock(marked->node);
+    has_finalized |= !strcmp(call->name, "Finalize");
 }
 
 static int64_t marks_clock_read(void)
@@ -178,8 +180,11 @@ static attach_function find_attach(void)
     return attach;
 }
 
+/* The process ends. */
 void pw_fi_detach_marks(void)
 {
+    if (has_finalized && marked->num_endpoints)
+        pw_fi_say("MPI_Finalize failed; MPICH's does when there is a message that nobody received");
     const attach_function attach = find_attach();
     if (marked && marked->has_marks && attach) attach(NULL);
 }
