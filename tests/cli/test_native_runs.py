@@ -160,7 +160,18 @@ def test_sleep_of_a_c_program_follows_the_chosen_clock(tmp_path, clocks):
         assert wtime_s == pytest.approx(monotonic_s, abs=0.5)
     else:
         assert took_s > num_s
-        assert wtime_s < num_s  # a sleep takes no CPU time
+        assert wtime_s == pytest.approx(num_s, abs=0.5)
+
+
+def test_sleeps_of_python_over_the_fabric_are_as_long_as_asked_for(tmp_path):
+    """Its time.sleep waits for a point of time, and clocks are this host's."""
+    program = tmp_path / "sleeper.py"
+    program.write_text(
+        "import time\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
+        "for us in (1000, 50, 3): time.sleep(us * 1e-6)\n"
+    )
+    _, document = reported(tmp_path, 2, "--transport", "fabric", str(program))
+    assert [rank["sleep_ns"] for rank in document["ranks"]] == [1_053_000] * 2
 
 
 @needs_openmpi

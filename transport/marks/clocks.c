@@ -1,6 +1,8 @@
 /* The program's clocks while the host says has_virtual_clocks: a clock shows what it showed when
  * the host came, plus the rank's virtual time. When the host goes, the clocks run on from there
- * with real time, so that none goes backwards.
+ * with real time, so that none goes backwards. With real clocks a sleep takes its real time, and
+ * lets as much virtual time pass where MPI_Wtime is virtual: who looks and sleeps in turn waits for
+ * a time to come.
  *
  * Virtual for the program's own calls only: of threads that have called MPI, outside of MPI. The
  * MPI library, libfabric, the provider and threads that never call MPI (progress threads, but also
@@ -28,6 +30,9 @@ enum { NUM_KINDS = sizeof kinds / sizeof *kinds, NUM_IDS = CLOCK_TAI + 1 };
 static int64_t start_ns[NUM_IDS];
 /* By how much the program's clocks are ahead of the real ones after the last host went. */
 static _Atomic int64_t ahead_ns;
+/* What each clock showed the thread last: a sleep until a point of time is as long as the program
+ * meant it, not as it came here. */
+static _Thread_local int64_t shown_ns[NUM_IDS] __attribute__((tls_model("initial-exec")));
 
 static int read_real(clockid_t id, struct timespec *now)
 {
@@ -90,7 +95,7 @@ void pw_clocks_stop(const pagewire_marks_host *host)
     atomic_store_explicit(&ahead_ns, last_ns - real_ns(CLOCK_MONOTONIC), memory_order_relaxed);
 }
 
-static void sleep_virtual(const pagewire_marks_host *host, int64_t duration_ns, uintptr_t frame)
+static void pass_virtual(const pagewire_marks_host *host, int64_t duration_ns, uintptr_t frame)
 {
     pw_marks_thread *thread = &pw_marks_this_thread;
     const uintptr_t outermost = thread->outermost;
@@ -99,18 +104,25 @@ static void sleep_virtual(const pagewire_marks_host *host, int64_t duration_ns, 
     thread->outermost = outermost;
 }
 
-/* The host that lets the time of a sleep pass on this clock, or NULL: the kernel does. */
-static const pagewire_marks_host *sleeper(clockid_t id, uintptr_t frame)
+/* The host of a program's call that is about this clock, or NULL. */
+static const pagewire_marks_host *host_of(clockid_t id, uintptr_t frame)
 {
     const pagewire_marks_host *host = atomic_load_explicit(&pw_marks_host, memory_order_acquire);
-    return host && host->has_virtual_clocks && passes(id) && is_programs(frame) ? host : NULL;
+    return host && passes(id) && is_programs(frame) ? host : NULL;
+}
+
+/* The host that a sleep on this clock lets virtual time pass for, or NULL. */
+static const pagewire_marks_host *sleeper(clockid_t id, uintptr_t frame)
+{
+    const pagewire_marks_host *host = host_of(id, frame);
+    return host && (host->has_virtual_clocks || host->has_virtual_wtime) ? host : NULL;
 }
 
 /* What the program shall see on a clock of the kernel: 0, or errno of the kernel's own. */
 static int read_clock(clockid_t id, struct timespec *now, uintptr_t frame)
 {
-    const pagewire_marks_host *host = sleeper(id, frame);
-    if (host) {
+    const pagewire_marks_host *host = host_of(id, frame);
+    if (host && host->has_virtual_clocks) {
         const int64_t now_ns = start_ns[id] + virtual_ns(host, frame);
         *now = (struct timespec){now_ns / NS_PER_S, now_ns % NS_PER_S};
         return 0;
@@ -121,6 +133,7 @@ static int read_clock(clockid_t id, struct timespec *now, uintptr_t frame)
         const int64_t now_ns = in_ns(now) + ahead;
         *now = (struct timespec){now_ns / NS_PER_S, now_ns % NS_PER_S};
     }
+    if (host && result == 0) shown_ns[id] = in_ns(now);
     return result;
 }
 
@@ -169,8 +182,19 @@ PW_MARKS_EXPORTED int nanosleep(const struct timespec *request, struct timespec 
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
     if (!host || !is_valid(request)) return OWN(nanosleep)(request, remaining);
-    sleep_virtual(host, in_ns(request), frame);
+    if (!host->has_virtual_clocks && OWN(nanosleep)(request, remaining) != 0) return -1;
+    pass_virtual(host, in_ns(request), frame);
     return 0;
+}
+
+/* From now, or where clocks are real from when the program looked last, until that point of time.
+ */
+static int64_t until_ns(const pagewire_marks_host *host, clockid_t id, int64_t end_ns,
+                        uintptr_t frame)
+{
+    struct timespec now;
+    if (!host->has_virtual_clocks && shown_ns[id]) return end_ns - shown_ns[id];
+    return read_clock(id, &now, frame) == 0 ? end_ns - in_ns(&now) : 0;
 }
 
 PW_MARKS_EXPORTED int clock_nanosleep(clockid_t id, int flags, const struct timespec *request,
@@ -180,14 +204,11 @@ PW_MARKS_EXPORTED int clock_nanosleep(clockid_t id, int flags, const struct time
     const pagewire_marks_host *host = sleeper(id, frame);
     if (!host || !is_valid(request)) return OWN(clock_nanosleep)(id, flags, request, remaining);
     int64_t duration_ns = in_ns(request);
-    if (flags & TIMER_ABSTIME) {
-        struct timespec now;
-        const int result = read_clock(id, &now, frame);
-        if (result != 0) return errno;
-        duration_ns -= in_ns(&now);
-    }
-    sleep_virtual(host, duration_ns, frame);
-    return 0;
+    if (flags & TIMER_ABSTIME) duration_ns = until_ns(host, id, duration_ns, frame);
+    const int result =
+        host->has_virtual_clocks ? 0 : OWN(clock_nanosleep)(id, flags, request, remaining);
+    if (result == 0) pass_virtual(host, duration_ns, frame);
+    return result;
 }
 
 PW_MARKS_EXPORTED int usleep(useconds_t duration_us)
@@ -195,7 +216,8 @@ PW_MARKS_EXPORTED int usleep(useconds_t duration_us)
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
     if (!host) return OWN(usleep)(duration_us);
-    sleep_virtual(host, (int64_t)duration_us * 1000, frame);
+    if (!host->has_virtual_clocks && OWN(usleep)(duration_us) != 0) return -1;
+    pass_virtual(host, (int64_t)duration_us * 1000, frame);
     return 0;
 }
 
@@ -204,8 +226,9 @@ PW_MARKS_EXPORTED unsigned sleep(unsigned duration_s)
     const uintptr_t frame = pw_marks_frame();
     const pagewire_marks_host *host = sleeper(CLOCK_REALTIME, frame);
     if (!host) return OWN(sleep)(duration_s);
-    sleep_virtual(host, (int64_t)duration_s * NS_PER_S, frame);
-    return 0;
+    const unsigned left_s = host->has_virtual_clocks ? 0 : OWN(sleep)(duration_s);
+    pass_virtual(host, (int64_t)(duration_s - left_s) * NS_PER_S, frame);
+    return left_s;
 }
 
 /* ---- MPI's clock
