@@ -83,8 +83,7 @@ static const pw_setting_row rows[] = {
     {"run.clocks", "host",
      "clock_gettime, gettimeofday, time and sleeps of a program over the fabric: host: this "
      "host's, where a sleep takes as long and lets as much virtual time pass; virtual: as "
-     "MPI_Wtime, "
-     "for programs that time themselves",
+     "MPI_Wtime, for programs that time themselves",
      KIND(CHOICE), RUN(clocks), CHOICES({"host", PW_CLOCKS_HOST}, {"virtual", PW_CLOCKS_VIRTUAL}),
      .is_of_run = 1},
     {"run.translation", "smmu",

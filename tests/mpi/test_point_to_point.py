@@ -3,17 +3,13 @@
 What both transports promise of every call is tests/transport/test_every_call.py's.
 """
 
-import mmap
-
 import numpy as np
 import pytest
 
-from pagewire.native import EngineError
 from pagewire.transport import MPI
 
 pytestmark = pytest.mark.mpi
 
-NORESERVE = 0x4000  # MAP_NORESERVE of Linux
 COUNTS = [0, 1, 7, 8, 9, 1000, 100_000]
 
 
@@ -207,10 +203,3 @@ def test_data_goes_through_the_node(comm, node):
     comm.Sendrecv(np.ones(1), dest, 0, np.ones(1), source, 0)
     assert node.counters()["mpi_calls"]["Sendrecv"]["calls"] == before + 1
     assert "Blocking send" in comm.Send.__doc__
-
-
-def test_send_above_the_longest_transfer_names_the_limit(comm):
-    pages = mmap.mmap(-1, 2**32 + 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | NORESERVE)
-    for send in (comm.Send, comm.Isend, comm.Ssend):
-        with pytest.raises(EngineError, match=r"send of 4294971392 bytes .* at most 4294967296"):
-            send([pages, MPI.BYTE], comm.Get_rank())
