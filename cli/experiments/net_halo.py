@@ -70,8 +70,9 @@ def net_halo(options: Options) -> Result:
 
             On the torus each message has a link to itself, on the trees neighbours share some, and
             the machine's own has one way out of each board for four nodes. Fresh pages make the
-            torus's run several times as long and the last one's hardly: page-ins hide behind a
-            crowded network and show behind a good one.
+            torus's run several times as long. On the machine's own they hardly show where that way
+            is busy all the time, as with {SIDES[1] ** 3} ranks, and do where it is not, as with
+            {SIDES[2] ** 3:,}: page-ins hide behind a crowded network.
         """,
         varied={
             "network.model": "links",
