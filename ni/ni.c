@@ -62,15 +62,12 @@ pw_path *pw_ni_make_path(pw_ni *ni, uint32_t peer)
     }
     if (path->byte_ps_1000) return path;
     path_init(path, ni);
-    path->window_ns = window_ns(ni, path);
+    path->unloaded =
+        (pw_unloaded){window_ns(ni, path), UINT64_C(8000000000000) / path->byte_ps_1000};
     return path;
 }
 
-static pw_unloaded unloaded(void *ni, uint32_t peer)
-{
-    const pw_path *path = pw_ni_path(ni, peer);
-    return (pw_unloaded){path->window_ns, UINT64_C(8000000000000) / path->byte_ps_1000};
-}
+static pw_unloaded unloaded(void *ni, uint32_t peer) { return pw_ni_path(ni, peer)->unloaded; }
 
 static void forget_paths(pw_ni *ni)
 {

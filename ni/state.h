@@ -27,8 +27,8 @@ typedef struct {
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
-    bool stays;        /* within the node: over no link of the network */
-    pw_time window_ns; /* a full window of blocks, with its last acknowledgement back */
+    bool stays; /* within the node: over no link of the network */
+    pw_unloaded unloaded;
     struct {
         bool is_set;
         uint32_t stream, block_idx;
