@@ -10,26 +10,37 @@ void pw_driver_mark(pw_driver *driver, pw_cpu_instant instant, enum pw_trace_kin
                     uint64_t b)
 {
     pw_trace *trace = driver->trace;
+    pw_driver_core *core = driver->core;
     if (!trace->records) return;
-    pw_time time_ns = pw_cpu_time(&driver->cpu, instant);
+    pw_time time_ns = pw_cpu_time(&core->cpu, instant);
     uint64_t lost = trace->lost;
     pw_trace_add(trace, time_ns, kind, a, b);
     if (lost != trace->lost) return;
     uint64_t record = pw_trace_next(trace) - 1;
-    if (PW_ARRAY_MAKE_ROOM(driver->marks, driver->num_marks, driver->marks_capacity, 256) < 0)
+    if (PW_ARRAY_MAKE_ROOM(core->marks, core->num_marks, core->marks_capacity, 256) < 0)
         return; /* the record keeps the time that it has */
-    driver->marks[driver->num_marks++] = (pw_trace_mark){record, time_ns, instant};
+    core->marks[core->num_marks++] = (pw_trace_mark){trace, record, time_ns, instant};
 }
 
 /* An interrupt that begins at since_ns has preempted a run. */
-static void move_marks(pw_driver *driver, pw_time since_ns)
+static void move_marks(pw_driver_core *core, pw_time since_ns)
 {
-    for (uint32_t i = 0; i < driver->num_marks; i++) {
-        pw_trace_mark *each = &driver->marks[i];
+    for (uint32_t i = 0; i < core->num_marks; i++) {
+        pw_trace_mark *each = &core->marks[i];
         if (each->time_ns < since_ns) continue; /* what was done before stays where it is */
-        pw_trace_move(driver->trace, each->record, &each->time_ns,
-                      pw_cpu_time(&driver->cpu, each->instant));
+        pw_trace_move(each->trace, each->record, &each->time_ns,
+                      pw_cpu_time(&core->cpu, each->instant));
     }
+}
+
+void pw_driver_forget_records(pw_driver *driver)
+{
+    pw_driver_core *core = driver->core;
+    uint32_t num_kept = 0;
+    for (uint32_t i = 0; i < core->num_marks; i++)
+        if (core->marks[i].trace != driver->trace) core->marks[num_kept++] = core->marks[i];
+    core->num_marks = num_kept;
+    pw_library_thread_forget_records(&driver->user);
 }
 
 /* Does an impairment hit this page of the block? */
@@ -45,58 +56,57 @@ static bool is_impaired(pw_driver *driver, enum pw_impairment_id site, const pw_
 
 /* --- runs --- */
 
-#define KEPT_PAGES 64u /* of a run that is closed: else each grows to what the longest had */
+#define KEPT_PAGES 32u /* of a run that is closed: else each grows to what the longest had */
 
 /* Nothing moves the run's times any more. */
-static void close_first_run(pw_driver *driver)
+static void close_first_run(pw_driver_core *core)
 {
-    pw_tasklet_run *run = driver->first_run;
+    pw_tasklet_run *run = core->first_run;
     for (uint32_t i = 0; i < run->num_pages; i++)
-        pw_presence_settle(&driver->presence, run->pages[i], run->span);
+        pw_presence_settle(run->pages[i].presence, run->pages[i].page, run->span);
     uint32_t num_kept = 0;
-    for (uint32_t i = 0; i < driver->num_marks; i++)
-        if (driver->marks[i].instant.span != run->span)
-            driver->marks[num_kept++] = driver->marks[i];
-    driver->num_marks = num_kept;
-    pw_cpu_close(&driver->cpu, run->span);
-    driver->first_run = run->next;
-    if (!driver->first_run) driver->last_run = NULL;
+    for (uint32_t i = 0; i < core->num_marks; i++)
+        if (core->marks[i].instant.span != run->span) core->marks[num_kept++] = core->marks[i];
+    core->num_marks = num_kept;
+    pw_cpu_close(&core->cpu, run->span);
+    core->first_run = run->next;
+    if (!core->first_run) core->last_run = NULL;
     if (run->capacity > KEPT_PAGES) {
         free(run->pages);
         run->pages = NULL;
         run->capacity = 0;
     }
-    run->next = driver->free_runs;
-    driver->free_runs = run;
+    run->next = core->free_runs;
+    core->free_runs = run;
 }
 
 /* A run is opened for a fault at since_ns. */
-static void close_runs(pw_driver *driver, pw_time since_ns)
+static void close_runs(pw_driver_core *core, pw_time since_ns)
 {
-    uint32_t last_span = driver->last_run ? driver->last_run->span : 0;
-    uint32_t first_span = pw_library_thread_first_span(&driver->thread, since_ns, last_span);
-    while (driver->first_run && driver->first_run != driver->last_run &&
-           (!first_span || driver->first_run->span < first_span))
-        close_first_run(driver);
+    uint32_t last_span = core->last_run ? core->last_run->span : 0;
+    uint32_t first_span = pw_library_thread_first_span(&core->thread, since_ns, last_span);
+    while (core->first_run && core->first_run != core->last_run &&
+           (!first_span || core->first_run->span < first_span))
+        close_first_run(core);
 }
 
-static pw_tasklet_run *open_run(pw_driver *driver, pw_time since_ns, pw_time start_ns)
+static pw_tasklet_run *open_run(pw_driver_core *core, pw_time since_ns, pw_time start_ns)
 {
-    close_runs(driver, since_ns);
-    pw_tasklet_run *run = driver->free_runs;
-    if (run) driver->free_runs = run->next;
+    close_runs(core, since_ns);
+    pw_tasklet_run *run = core->free_runs;
+    if (run) core->free_runs = run->next;
     else if (!(run = calloc(1, sizeof *run))) return NULL;
-    uint32_t span = pw_cpu_open(&driver->cpu, since_ns, start_ns);
-    uint64_t *pages = run->pages;
+    uint32_t span = pw_cpu_open(&core->cpu, since_ns, start_ns);
+    pw_run_page *pages = run->pages;
     *run = (pw_tasklet_run){.span = span, .pages = pages, .capacity = run->capacity};
     if (!span) {
-        run->next = driver->free_runs;
-        driver->free_runs = run;
+        run->next = core->free_runs;
+        core->free_runs = run;
         return NULL;
     }
-    if (driver->last_run) driver->last_run->next = run;
-    else driver->first_run = run;
-    driver->last_run = run;
+    if (core->last_run) core->last_run->next = run;
+    else core->first_run = run;
+    core->last_run = run;
     return run;
 }
 
@@ -104,25 +114,36 @@ static pw_tasklet_run *open_run(pw_driver *driver, pw_time since_ns, pw_time sta
 static pw_time scheduled_ns(const pw_driver *driver, const pw_tasklet_job *job)
 {
     if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_TASKLET)
-        return pw_later(driver->handled_ns, job->logged_ns);
+        return pw_later(driver->core->handled_ns, job->logged_ns);
     const pw_context_bank *bank = pw_smmu_bank(driver->smmu, job->fault.pdid);
     pw_time until_ns = pw_smmu_active_until(driver->smmu, bank, job->logged_ns);
     return until_ns == INT64_MIN ? job->logged_ns + driver->costs->handler_ns : until_ns;
+}
+
+/* The run that a fault logged at at_ns joins; 0: none. In stall mode a block's faults are all served
+ * as soon as it is here, and their times stand: the next block's come behind them. */
+static uint32_t span_at(const pw_driver *driver, pw_time at_ns)
+{
+    const pw_driver_core *core = driver->core;
+    const pw_tasklet_run *last = core->last_run;
+    const bool is_behind = driver->settings->stall && last &&
+                           at_ns < pw_cpu_time(&core->cpu, pw_cpu_end(&core->cpu, last->span));
+    return is_behind ? last->span : pw_cpu_find(&core->cpu, at_ns);
 }
 
 /* The tasklet comes to a fault logged at job->logged_ns: the job's run, opened if it must be.
  * PW_ERR_NOMEM. */
 static int begin(pw_driver *driver, pw_tasklet_job *job)
 {
-    uint32_t span = pw_cpu_find(&driver->cpu, job->logged_ns);
+    uint32_t span = span_at(driver, job->logged_ns);
     if (span) {
-        job->run = driver->first_run;
+        job->run = driver->core->first_run;
         while (job->run->span != span) job->run = job->run->next;
     } else {
         pw_time start_ns = scheduled_ns(driver, job);
         if (is_impaired(driver, PW_IMPAIRMENT_LATE_TASKLET, &job->fault, job->page, start_ns))
             start_ns += driver->impairments->sites[PW_IMPAIRMENT_LATE_TASKLET].amount_ns;
-        job->run = open_run(driver, job->logged_ns, start_ns);
+        job->run = open_run(driver->core, job->logged_ns, start_ns);
         if (!job->run) return PW_ERR_NOMEM;
     }
     bool is_again = job->run->num_entries >= (uint32_t)driver->settings->tasklet_entries;
@@ -134,21 +155,21 @@ static int begin(pw_driver *driver, pw_tasklet_job *job)
     driver->counters->tasklet_entries++;
     if (span && is_again && driver->settings->driver_variant == PW_DRIVER_PSI)
         pw_driver_work(driver, job, driver->costs->tasklet_schedule_ns);
-    job->began = pw_cpu_end(&driver->cpu, job->run->span);
+    job->began = pw_cpu_end(&driver->core->cpu, job->run->span);
     return PW_OK;
 }
 
 pw_cpu_instant pw_driver_work(pw_driver *driver, const pw_tasklet_job *job, pw_time work_ns)
 {
     driver->counters->page_in_ns += work_ns;
-    return pw_cpu_extend(&driver->cpu, job->run->span, work_ns);
+    return pw_cpu_extend(&driver->core->cpu, job->run->span, work_ns);
 }
 
 /* The run has brought the page in. PW_ERR_NOMEM. */
-static int note_page(pw_tasklet_run *run, uint64_t page)
+static int note_page(pw_driver *driver, pw_tasklet_run *run, uint64_t page)
 {
     if (PW_ARRAY_MAKE_ROOM(run->pages, run->num_pages, run->capacity, 8) < 0) return PW_ERR_NOMEM;
-    run->pages[run->num_pages++] = page;
+    run->pages[run->num_pages++] = (pw_run_page){&driver->presence, page};
     return PW_OK;
 }
 
@@ -174,7 +195,7 @@ static int note_neighbours(pw_driver *driver, const pw_tasklet_job *job, uint64_
     for (; num_pages > 1 && code == PW_OK && first_page < end_page; first_page++) {
         if (first_page == page) continue;
         code = pw_presence_add(&driver->presence, first_page, present, is_permission);
-        if (code == PW_OK) code = note_page(job->run, first_page);
+        if (code == PW_OK) code = note_page(driver, job->run, first_page);
     }
     return code;
 }
@@ -190,7 +211,7 @@ static int note_page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t p
     int code = note_neighbours(driver, job, page, is_permission, present);
     if (code < 0 || by_touch) return code; /* the thread notes when it touches */
     code = pw_presence_add(&driver->presence, page, present, is_permission);
-    return code < 0 ? code : note_page(job->run, page);
+    return code < 0 ? code : note_page(driver, job->run, page);
 }
 
 /* What get_user_pages takes for a page; one that comes along with another takes nothing. */
@@ -253,7 +274,7 @@ static int64_t next_chunk(pw_driver *driver, const pw_tasklet_job *job, uint64_t
     int64_t num_absent = 0;
     bool is_whole = true;
     pw_memory_at(driver->memory,
-                 pw_cpu_time(&driver->cpu, pw_cpu_end(&driver->cpu, job->run->span)));
+                 pw_cpu_time(&driver->core->cpu, pw_cpu_end(&driver->core->cpu, job->run->span)));
     int code = pw_memory_page_in(driver->memory, first_page, num_pages, job->fault.at_destination,
                                  effects);
     while (num_mapped < num_pages && effects[num_mapped] != PW_EFFECT_UNMAPPED) num_mapped++;
@@ -286,7 +307,7 @@ static int page_in(pw_driver *driver, const pw_tasklet_job *job, uint64_t page, 
     if (code == PW_OK && end_page <= job->page) code = PW_ERR_ADDRESS;
     driver->counters->page_ins_present += code == PW_OK && num_absent == 0;
     driver->counters->page_ins_failed += code < 0;
-    pw_cpu_instant done = pw_cpu_end(&driver->cpu, job->run->span);
+    pw_cpu_instant done = pw_cpu_end(&driver->core->cpu, job->run->span);
     pw_driver_mark(driver, done, PW_TRACE_PAGE_IN_DONE, job->page, (uint64_t)num_absent);
     return code;
 }
@@ -371,9 +392,9 @@ static pw_fifo_entry read_entry(pw_driver *driver, const pw_tasklet_job *job)
     pw_fifo_entry entry;
     pw_time cost_ns = driver->costs->core_register_read_ns;
     pw_cpu_instant done = pw_driver_work(driver, job, cost_ns);
-    entry.low = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
+    entry.low = pw_ni_fifo_read_word(&driver->core->fifo, pw_cpu_time(&driver->core->cpu, done));
     done = pw_driver_work(driver, job, cost_ns);
-    entry.high = pw_ni_fifo_read_word(&driver->fifo, pw_cpu_time(&driver->cpu, done));
+    entry.high = pw_ni_fifo_read_word(&driver->core->fifo, pw_cpu_time(&driver->core->cpu, done));
     return entry;
 }
 
@@ -381,15 +402,24 @@ static pw_fifo_entry read_entry(pw_driver *driver, const pw_tasklet_job *job)
 static bool is_known_entry(pw_driver *driver, pw_fifo_entry entry)
 {
     for (int i = 0; i < 2; i++)
-        if (driver->recent[i].low == entry.low && driver->recent[i].high == entry.high) return true;
-    driver->recent[1] = driver->recent[0];
-    driver->recent[0] = entry;
+        if (driver->core->recent[i].low == entry.low && driver->core->recent[i].high == entry.high)
+            return true;
+    driver->core->recent[1] = driver->core->recent[0];
+    driver->core->recent[0] = entry;
     return false;
 }
 
-static bool is_of(const pw_recent_transaction *transaction, const pw_fault *fault)
+/* What it brought in is not gone since. */
+static bool is_current(const pw_driver *driver, const pw_recent_transaction *transaction)
 {
-    return transaction->num_ranges && transaction->source_node == fault->source_node &&
+    return transaction->num_ranges && transaction->memory == driver->memory &&
+           transaction->generation == pw_memory_generation(driver->memory);
+}
+
+static bool is_of(const pw_driver *driver, const pw_recent_transaction *transaction,
+                  const pw_fault *fault)
+{
+    return is_current(driver, transaction) && transaction->source_node == fault->source_node &&
            transaction->pdid == fault->pdid && transaction->transaction_id == fault->transaction_id;
 }
 
@@ -404,13 +434,13 @@ static bool is_absent(const pw_driver *driver, uint64_t page)
  * taken the page away since. */
 static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
-    if (driver->transactions_generation != pw_memory_generation(driver->memory) ||
-        pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
+    if (pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
         is_absent(driver, job->page))
         return false;
     for (int i = 0; i < 2; i++) {
-        const pw_recent_transaction *transaction = &driver->transactions[i];
-        for (uint32_t range = 0; range < transaction->num_ranges; range++)
+        const pw_recent_transaction *transaction = &driver->core->transactions[i];
+        const uint32_t num_ranges = is_current(driver, transaction) ? transaction->num_ranges : 0;
+        for (uint32_t range = 0; range < num_ranges; range++)
             if (job->page >= transaction->ranges[range].first_page &&
                 job->page < transaction->ranges[range].end_page)
                 return true;
@@ -421,19 +451,18 @@ static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
 static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
                              uint64_t end_page)
 {
-    pw_recent_transaction *latest = &driver->transactions[0];
-    uint64_t generation = pw_memory_generation(driver->memory);
-    if (driver->transactions_generation != generation) /* what they brought in may be gone */
-        latest[0].num_ranges = latest[1].num_ranges = 0;
-    driver->transactions_generation = generation;
-    if (!is_of(latest, &job->fault)) {
-        pw_recent_transaction before = *latest;
-        *latest = driver->transactions[1];
-        driver->transactions[1] = before;
-        if (!is_of(latest, &job->fault))
+    pw_recent_transaction *const latest = &driver->core->transactions[0];
+    pw_recent_transaction *const other = &driver->core->transactions[1];
+    if (!is_of(driver, latest, &job->fault)) {
+        const pw_recent_transaction before = *latest;
+        *latest = *other;
+        *other = before;
+        if (!is_of(driver, latest, &job->fault))
             *latest = (pw_recent_transaction){.source_node = job->fault.source_node,
                                               .pdid = job->fault.pdid,
-                                              .transaction_id = job->fault.transaction_id};
+                                              .transaction_id = job->fault.transaction_id,
+                                              .memory = driver->memory,
+                                              .generation = pw_memory_generation(driver->memory)};
     }
     latest->ranges[latest->num_ranges % PW_RECENT_RANGES] = (pw_page_range){first_page, end_page};
     if (latest->num_ranges < PW_RECENT_RANGES) latest->num_ranges++;
@@ -483,7 +512,7 @@ static int touch_pages(pw_driver *driver, const pw_tasklet_job *job, uint64_t fi
         }
         if (touch.effect == PW_EFFECT_NONE) continue;
         num_absent++;
-        pw_cpu_instant now = pw_cpu_end(&driver->cpu, job->run->span);
+        pw_cpu_instant now = pw_cpu_end(&driver->core->cpu, job->run->span);
         int noted = note_page_in(driver, job, page, touch.effect, now, true);
         if (noted < 0) code = noted;
     }
@@ -565,10 +594,10 @@ static pw_err_plan own_plan(const pw_settings *settings)
 static int take_entry(pw_driver *driver)
 {
     pw_tasklet_job *job = &driver->job;
-    *job = (pw_tasklet_job){.logged_ns = pw_ni_fifo_next_ns(&driver->fifo)};
-    pw_fifo_fields fields = pw_fifo_unpack(pw_ni_fifo_peek(&driver->fifo));
+    *job = (pw_tasklet_job){.logged_ns = pw_ni_fifo_next_ns(&driver->core->fifo)};
+    pw_fifo_fields fields = pw_fifo_unpack(pw_ni_fifo_peek(&driver->core->fifo));
     const pw_fault numbers = {.source_node = fields.source_node,
-                              .pdid = fields.pdid,
+                              .pdid = pw_smmu_of_tag(driver->smmu, fields.pdid),
                               .transaction_id = fields.transaction_id,
                               .sequence = fields.sequence};
     job->block = pw_faulting_blocks_of_entry(&driver->blocks, &numbers);
@@ -597,7 +626,7 @@ static int next_job(pw_driver *driver)
         return code < 0 ? code : 1;
     }
     int taken = 0;
-    while (taken == 0 && pw_ni_fifo_next_ns(&driver->fifo) != PW_NEVER) {
+    while (taken == 0 && pw_ni_fifo_next_ns(&driver->core->fifo) != PW_NEVER) {
         taken = take_entry(driver);
         if (taken == 0) pw_faulting_blocks_release(&driver->blocks, driver->job.block);
     }
@@ -613,8 +642,8 @@ static void finish_job(pw_driver *driver, uint64_t first_page, uint64_t end_page
 
 static void count_interrupts(pw_driver *driver)
 {
-    for (pw_tasklet_run *run = driver->first_run; run; run = run->next) {
-        uint32_t num_interrupts = pw_cpu_num_preemptions(&driver->cpu, run->span);
+    for (pw_tasklet_run *run = driver->core->first_run; run; run = run->next) {
+        uint32_t num_interrupts = pw_cpu_num_preemptions(&driver->core->cpu, run->span);
         driver->counters->interrupts_in_tasklet += num_interrupts - run->num_interrupts;
         run->num_interrupts = num_interrupts;
     }
@@ -624,15 +653,16 @@ static void count_interrupts(pw_driver *driver)
  * about which it has found nothing to do. */
 static void clear_faults(pw_driver *driver)
 {
-    const pw_tasklet_run *run = driver->last_run;
+    const pw_driver_core *core = driver->core;
+    const pw_tasklet_run *run = core->last_run;
     for (uint32_t i = 0; i < driver->smmu->num_banks; i++) {
         pw_context_bank *bank = &driver->smmu->banks[i];
         if (bank->pdid == 0 || bank->fault_ns == INT64_MIN) continue;
-        if (run && pw_cpu_find(&driver->cpu, bank->fault_ns) == run->span)
+        if (run && pw_cpu_find(&core->cpu, bank->fault_ns) == run->span)
             pw_smmu_clear_fault(driver->smmu, bank,
-                                pw_cpu_time(&driver->cpu, pw_cpu_end(&driver->cpu, run->span)));
+                                pw_cpu_time(&core->cpu, pw_cpu_end(&core->cpu, run->span)));
         else if (bank->clear_ns == PW_NEVER)
-            pw_smmu_clear_fault(driver->smmu, bank, driver->handled_ns);
+            pw_smmu_clear_fault(driver->smmu, bank, core->handled_ns);
     }
 }
 
@@ -657,14 +687,16 @@ static bool run_tasklet(pw_driver *driver, pw_service *out)
     while ((found = next_job(driver)) > 0) {
         pw_tasklet_job *job = &driver->job;
         pw_cpu_instant asks = pw_driver_work(driver, job, other_ns(driver, job));
-        out->page_in_ns = pw_cpu_time(&driver->cpu, asks);
+        out->page_in_ns = pw_cpu_time(&driver->core->cpu, asks);
         if (asks_host(driver, job)) return false;
         finish_job(driver, job->page, pw_driver_end_page(driver, job), out);
     }
     if (found < 0) out->code = found;
     count_interrupts(driver);
-    if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_TASKLET) clear_faults(driver);
-    pw_library_thread_update(&driver->thread);
+    if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_TASKLET)
+        for (pw_driver *each = driver->core->drivers; each; each = each->next_of_core)
+            clear_faults(each);
+    pw_library_thread_update(&driver->core->thread);
     return true;
 }
 
@@ -688,21 +720,21 @@ static int raise_interrupt(pw_driver *driver, pw_context_bank *bank, pw_time at_
 {
     bool preempts;
     pw_time cost_ns = driver->costs->handler_ns;
-    pw_time start_ns = pw_cpu_interrupt(&driver->cpu, at_ns, &preempts);
+    pw_time start_ns = pw_cpu_interrupt(&driver->core->cpu, at_ns, &preempts);
     if (start_ns < 0) return PW_ERR_NOMEM;
-    driver->handled_ns = start_ns + cost_ns;
+    driver->core->handled_ns = start_ns + cost_ns;
     if (driver->settings->fsr_cleared_by == PW_FSR_CLEARED_BY_HANDLER)
-        pw_smmu_clear_fault(driver->smmu, bank, driver->handled_ns);
+        pw_smmu_clear_fault(driver->smmu, bank, driver->core->handled_ns);
     driver->counters->fault_interrupts++;
     driver->counters->page_in_ns += cost_ns;
     pw_time_histogram_note(&driver->interrupt_times, start_ns);
     uint64_t address = (uint64_t)bank->far_high << 32 | bank->far;
     pw_trace_add(driver->trace, start_ns, PW_TRACE_HANDLER, address >> PW_PAGE_SHIFT, bank->fsr);
     if (preempts) {
-        pw_ni_fifo_delay(&driver->fifo, start_ns, cost_ns);
-        move_marks(driver, start_ns);
+        pw_ni_fifo_delay(&driver->core->fifo, start_ns, cost_ns);
+        move_marks(driver->core, start_ns);
     }
-    pw_library_thread_update(&driver->thread);
+    pw_library_thread_update(&driver->core->thread);
     return PW_OK;
 }
 
@@ -711,12 +743,12 @@ static int log_entry(pw_driver *driver, const pw_fault *fault, uint64_t page, pw
     pw_fifo_fields fields = {.source_node = fault->source_node,
                              .transaction_id = fault->transaction_id,
                              .sequence = fault->sequence,
-                             .pdid = fault->pdid,
+                             .pdid = pw_smmu_tag(driver->smmu, fault->pdid),
                              .page = page,
                              .code = 1};
     enum pw_fifo_outcome outcome = PW_FIFO_LOST;
     if (!is_impaired(driver, PW_IMPAIRMENT_FIFO_FULL, fault, page, at_ns))
-        outcome = pw_ni_fifo_push(&driver->fifo, at_ns, pw_fifo_pack(&fields));
+        outcome = pw_ni_fifo_push(&driver->core->fifo, at_ns, pw_fifo_pack(&fields));
     driver->counters->fifo_pushed += outcome == PW_FIFO_PUSHED;
     driver->counters->fifo_filtered += outcome == PW_FIFO_FILTERED;
     driver->counters->fifo_lost += outcome == PW_FIFO_LOST;
@@ -762,7 +794,7 @@ pw_time pw_driver_stall(pw_driver *driver, pw_context_bank *bank, const pw_fault
     pw_driver_mark(driver, job.began, PW_TRACE_TASKLET_ENTRY, page, end_page - page);
     *code = page_in(driver, &job, page, end_page);
     pw_cpu_instant written = pw_driver_work(driver, &job, driver->costs->core_register_write_ns);
-    pw_time resumed_ns = pw_cpu_time(&driver->cpu, written);
+    pw_time resumed_ns = pw_cpu_time(&driver->core->cpu, written);
     uint32_t value = (uint32_t)(*code < 0 ? PW_RESUME_TERMINATE : PW_RESUME_RETRY);
     pw_smmu_resume(driver->smmu, bank, resumed_ns, value);
     pw_trace_add(driver->trace, resumed_ns, PW_TRACE_RESUME, page, value);
@@ -775,7 +807,7 @@ pw_time pw_driver_err_ns(pw_driver *driver, const pw_fault *fault)
 {
     const pw_faulting_block *block = pw_faulting_blocks_find(&driver->blocks, fault);
     if (!block || !block->err_pending || block->err_lost) return PW_NEVER;
-    return pw_library_thread_err_ns(&driver->thread, block);
+    return pw_library_thread_err_ns(&driver->core->thread, block);
 }
 
 bool pw_driver_draws_loss(pw_driver *driver, const pw_fault *fault)
@@ -796,6 +828,15 @@ void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault)
 
 /* --- life --- */
 
+static void join(pw_driver *driver, pw_driver_core *core)
+{
+    driver->core = core;
+    driver->user.thread = &core->thread;
+    pw_presence_init(&driver->presence, &core->cpu);
+    driver->next_of_core = core->drivers;
+    core->drivers = driver;
+}
+
 void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings *settings,
                     pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
                     pw_impairments *impairments)
@@ -807,23 +848,24 @@ void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings 
                           .memory = memory,
                           .smmu = smmu,
                           .impairments = impairments};
-    pw_cpu_init(&driver->cpu, costs->handler_ns);
-    pw_presence_init(&driver->presence, &driver->cpu);
-    pw_ni_fifo_init(&driver->fifo, (uint32_t)settings->ni_fifo_depth,
+    pw_driver_core *core = &driver->own_core;
+    pw_cpu_init(&core->cpu, costs->handler_ns);
+    pw_ni_fifo_init(&core->fifo, (uint32_t)settings->ni_fifo_depth,
                     (uint32_t)settings->ni_fifo_remembers);
-    driver->thread = (pw_library_thread){.costs = costs,
-                                         .settings = settings,
-                                         .counters = counters,
-                                         .trace = trace,
-                                         .memory = memory,
-                                         .presence = &driver->presence,
-                                         .blocks = &driver->blocks,
-                                         .cpu = &driver->cpu};
+    core->thread = (pw_library_thread){.costs = costs, .settings = settings, .cpu = &core->cpu};
+    driver->user = (pw_library_user){.counters = counters,
+                                     .trace = trace,
+                                     .memory = memory,
+                                     .presence = &driver->presence,
+                                     .blocks = &driver->blocks};
+    join(driver, core);
 }
 
-void pw_driver_destroy(pw_driver *driver)
+void pw_driver_share(pw_driver *driver, pw_driver *with) { join(driver, with->core); }
+
+static void destroy_core(pw_driver_core *core)
 {
-    pw_tasklet_run *lists[] = {driver->first_run, driver->free_runs};
+    pw_tasklet_run *lists[] = {core->first_run, core->free_runs};
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             pw_tasklet_run *run = lists[i];
@@ -831,11 +873,16 @@ void pw_driver_destroy(pw_driver *driver)
             free(run->pages);
             free(run);
         }
-    if (driver->costs) pw_library_thread_destroy(&driver->thread);
+    pw_library_thread_destroy(&core->thread);
+    pw_cpu_destroy(&core->cpu);
+    pw_ni_fifo_finish(&core->fifo);
+    free(core->marks);
+}
+
+void pw_driver_destroy(pw_driver *driver)
+{
+    destroy_core(&driver->own_core);
     pw_faulting_blocks_destroy(&driver->blocks);
     pw_presence_destroy(&driver->presence);
-    pw_cpu_destroy(&driver->cpu);
-    pw_ni_fifo_finish(&driver->fifo);
     free(driver->interrupt_times);
-    free(driver->marks);
 }

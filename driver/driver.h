@@ -38,6 +38,11 @@
 #define PW_RECENT_RANGES 16
 #define PW_TELL_AT_ONCE 64
 
+typedef struct {
+    pw_presence *presence; /* of the process that it is for */
+    uint64_t page;
+} pw_run_page;
+
 /* One run of the tasklet, from the handler's end until the FIFO is empty. */
 typedef struct pw_tasklet_run {
     struct pw_tasklet_run *next;
@@ -45,7 +50,7 @@ typedef struct pw_tasklet_run {
     uint32_t num_entries;    /* since it was scheduled last: limited */
     uint32_t num_interrupts; /* counted so far */
     bool has_sent;           /* a Netlink message: its reader wakes up */
-    uint64_t *pages;         /* that it brought in */
+    pw_run_page *pages;      /* that it brought in */
     uint32_t num_pages, capacity;
 } pw_tasklet_run;
 
@@ -69,18 +74,37 @@ typedef struct {
 typedef struct {
     uint32_t source_node;
     uint16_t pdid, transaction_id;
+    const pw_memory *memory; /* that its pages are of, */
+    uint64_t generation;     /* and of that when they were noted */
     uint32_t num_ranges;
     pw_page_range ranges[PW_RECENT_RANGES];
 } pw_recent_transaction;
 
 /* A record of the trace whose time can still move. */
 typedef struct {
+    pw_trace *trace;
     uint64_t record; /* its number */
     pw_time time_ns;
     pw_cpu_instant instant;
 } pw_trace_mark;
 
+typedef struct pw_driver pw_driver;
+
+/* What a node has once, for the faults of all its NIs. */
 typedef struct {
+    pw_ni_fifo fifo;
+    pw_cpu cpu;
+    pw_library_thread thread;
+    pw_time handled_ns; /* the latest handler's end */
+    pw_tasklet_run *first_run, *last_run, *free_runs;
+    pw_fifo_entry recent[2]; /* PART: the last two entries handled */
+    pw_recent_transaction transactions[2];
+    pw_trace_mark *marks;
+    uint32_t num_marks, marks_capacity;
+    pw_driver *drivers; /* of its NIs */
+} pw_driver_core;
+
+struct pw_driver {
     const pw_costs *costs;
     const pw_settings *settings;
     pw_counters *counters;
@@ -88,27 +112,20 @@ typedef struct {
     pw_memory *memory;
     pw_smmu *smmu;
     pw_impairments *impairments;
-    pw_ni_fifo fifo;
+    pw_driver_core own_core, *core; /* the latter of one driver of the node */
+    pw_driver *next_of_core;
+    pw_library_user user;
     pw_faulting_blocks blocks;
     pw_presence presence;
-    pw_cpu cpu;
-    pw_library_thread thread;
-    pw_time handled_ns;                 /* the latest handler's end */
     pw_time_histogram *interrupt_times; /* when handlers began; NULL: none did */
-    pw_tasklet_run *first_run, *last_run, *free_runs;
-    pw_tasklet_job job; /* under way, or the fault at the source that waits */
+    pw_tasklet_job job;                 /* under way, or the fault at the source that waits */
     bool job_waits;
-    pw_fifo_entry recent[2]; /* PART: the last two entries handled */
-    pw_recent_transaction transactions[2];
-    uint64_t transactions_generation; /* of the memory, when they were noted */
     struct { /* what get_user_pages has just brought in: not asked for again in one run */
         pw_known_pages pages;
         uint32_t span;
         bool for_write; /* a page brought in for a read may still refuse a write */
     } brought;
-    pw_trace_mark *marks;
-    uint32_t num_marks, marks_capacity;
-} pw_driver;
+};
 
 /* What the tasklet found out. */
 typedef struct {
@@ -121,6 +138,9 @@ void pw_driver_init(pw_driver *driver, const pw_costs *costs, const pw_settings 
                     pw_counters *counters, pw_trace *trace, pw_memory *memory, pw_smmu *smmu,
                     pw_impairments *impairments);
 void pw_driver_destroy(pw_driver *driver);
+/* Both NIs are of one node: FIFO, tasklet, core and library thread are those of `with`, which must
+ * live as long as this driver works. Before the first fault. */
+void pw_driver_share(pw_driver *driver, pw_driver *with);
 /* Bring in pages that a transfer will write, asked for at at_ns; each is there from its time on.
  * What cannot come in is left to the transfer. PW_ERR_NOMEM, PW_ERR_HOST. */
 int pw_driver_advise(pw_driver *driver, uint16_t pdid, uint64_t first_page, uint64_t num_pages,
@@ -147,10 +167,12 @@ pw_time pw_driver_err_ns(pw_driver *driver, const pw_fault *fault);
 bool pw_driver_draws_loss(pw_driver *driver, const pw_fault *fault);
 /* An impairment takes it. */
 void pw_driver_lose_err(pw_driver *driver, const pw_fault *fault);
+/* The trace begins anew: its records are gone. */
+void pw_driver_forget_records(pw_driver *driver);
 /* Few ERRs wait: it pays to tell at once of those that have moved, and not only when asked. */
 static inline bool pw_driver_is_brief(const pw_driver *driver)
 {
-    const pw_wakeup *last = driver->thread.last;
+    const pw_wakeup *last = driver->core->thread.last;
     return !last || last->num_messages <= PW_TELL_AT_ONCE;
 }
 #endif

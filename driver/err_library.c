@@ -29,8 +29,8 @@ int pw_err_send_message(pw_driver *driver, const pw_tasklet_job *job, uint64_t p
     driver->counters->netlink_messages++;
     pw_driver_mark(driver, sent, PW_TRACE_NETLINK_SENT, page, fault->transaction_id);
     if (job->block) job->block->message_span = job->run->span;
-    return pw_library_thread_take(&driver->thread, &message, sent, job->logged_ns, job->block,
-                                  touch, wants_err && driver->settings->err_enabled, out);
+    return pw_library_thread_take(&driver->user, &message, sent, job->logged_ns, job->block, touch,
+                                  wants_err && driver->settings->err_enabled, out);
 }
 
 static int pages_are_in(pw_driver *driver, const pw_tasklet_job *job)

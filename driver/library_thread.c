@@ -188,7 +188,7 @@ static pw_time handle_batch(const pw_library_thread *thread, pw_wakeup *wakeup, 
         if (!message->touch_ns) continue;
         at_ns = message->touched_ns = work(thread, wakeup->sender, at_ns, message->touch_ns);
         if (message->has_record)
-            pw_trace_move(thread->trace, message->record, &message->record_ns, at_ns);
+            pw_trace_move(message->user->trace, message->record, &message->record_ns, at_ns);
     }
     for (uint32_t i = first; i < end; i++) {
         pw_library_message *message = &wakeup->messages[i];
@@ -279,7 +279,7 @@ static void note_presence(pw_library_thread *thread, pw_wakeup *wakeup, bool is_
         const pw_library_message *message = &wakeup->messages[i];
         if (!message->notes_presence) continue;
         const pw_time at_ns = is_known ? message->touched_ns : PW_NEVER;
-        pw_presence_add(thread->presence, message->page, (pw_cpu_instant){.ns = at_ns},
+        pw_presence_add(message->user->presence, message->page, (pw_cpu_instant){.ns = at_ns},
                         message->is_permission);
     }
 }
@@ -340,9 +340,10 @@ static bool joins(pw_library_thread *thread, pw_wakeup *last, pw_cpu_instant sen
 }
 
 /* A message of the run, about the page, in the wake-up that it belongs to. NULL: no memory. */
-static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_sender sender,
+static pw_library_message *new_message(const pw_library_user *user, enum pw_err_sender sender,
                                        pw_cpu_instant sent, pw_time since_ns, uint64_t page)
 {
+    pw_library_thread *thread = user->thread;
     pw_wakeup *wakeup = thread->last_of[sender];
     if (!wakeup || !joins(thread, wakeup, sent, since_ns))
         wakeup = new_wakeup(thread, sender, sent.span, since_ns);
@@ -354,7 +355,7 @@ static pw_library_message *new_message(pw_library_thread *thread, enum pw_err_se
     if (sent.span > wakeup->newest_span) wakeup->newest_span = sent.span;
     if (wakeup->has_touches) wakeup->num_handled = 0; /* it may wait together with others */
     pw_library_message *message = &wakeup->messages[wakeup->num_messages++];
-    *message = (pw_library_message){.sent = sent, .page = page, .err_ns = PW_NEVER};
+    *message = (pw_library_message){.user = user, .sent = sent, .page = page, .err_ns = PW_NEVER};
     pw_library_thread_update(thread);
     return message;
 }
@@ -376,7 +377,7 @@ static void order_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_faulting_
     message->err_ordinal = ++wakeup->num_errs_ordered;
     wakeup->num_errs++;
     wakeup->work_ns += thread->costs->err_send_ns;
-    thread->counters->errs_sent++;
+    message->user->counters->errs_sent++;
 }
 
 /* A touch was a segmentation fault. A page that is gone is the program's business: the SMMU's walk
@@ -391,28 +392,29 @@ static int judge_failure(pw_memory *memory, uint64_t page, int code)
 }
 
 /* Add the touch's record to the trace; its time follows (handle_batch). */
-static void trace_touch(pw_library_thread *thread, pw_library_message *message,
-                        enum pw_trace_kind kind, uint64_t what)
+static void trace_touch(pw_library_message *message, enum pw_trace_kind kind, uint64_t what)
 {
-    uint64_t lost = thread->trace->lost;
-    pw_trace_add(thread->trace, 0, kind, message->page, what);
-    message->has_record = thread->trace->records && lost == thread->trace->lost;
-    message->record = pw_trace_next(thread->trace) - 1;
+    pw_trace *trace = message->user->trace;
+    uint64_t lost = trace->lost;
+    pw_trace_add(trace, 0, kind, message->page, what);
+    message->has_record = trace->records && lost == trace->lost;
+    message->record = pw_trace_next(trace) - 1;
     message->record_ns = 0;
 }
 
-void pw_library_thread_forget_records(pw_library_thread *thread)
+void pw_library_thread_forget_records(const pw_library_user *user)
 {
-    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)
-        for (uint32_t i = 0; i < wakeup->num_messages; i++) wakeup->messages[i].has_record = false;
+    for (pw_wakeup *wakeup = user->thread->first; wakeup; wakeup = wakeup->next)
+        for (uint32_t i = 0; i < wakeup->num_messages; i++)
+            if (wakeup->messages[i].user == user) wakeup->messages[i].has_record = false;
 }
 
-static void touch_page(pw_library_thread *thread, const pw_netlink_fields *fields,
-                       pw_library_message *message, pw_touch *out)
+static void touch_page(const pw_netlink_fields *fields, pw_library_message *message, pw_touch *out)
 {
-    const pw_costs *costs = thread->costs;
+    const pw_library_user *user = message->user;
+    const pw_costs *costs = user->thread->costs;
     uint8_t effect = PW_EFFECT_NONE;
-    out->code = pw_memory_page_in(thread->memory, fields->page, 1, fields->is_write, &effect);
+    out->code = pw_memory_page_in(user->memory, fields->page, 1, fields->is_write, &effect);
     out->touched = out->code == PW_OK;
     out->effect = out->touched ? effect : PW_EFFECT_NONE;
     /* the kernel's work for a page that is not there is the same whether it can bring it in or not
@@ -422,15 +424,15 @@ static void touch_page(pw_library_thread *thread, const pw_netlink_fields *field
     message->touch_ns += pw_effect_ns(costs, out->effect);
     message->notes_presence = out->touched && !was_there;
     message->is_permission = effect == PW_EFFECT_COPIED;
-    thread->counters->pages_touched += out->touched;
-    if (out->touched) trace_touch(thread, message, PW_TRACE_PAGE_TOUCHED, !was_there);
+    user->counters->pages_touched += out->touched;
+    if (out->touched) trace_touch(message, PW_TRACE_PAGE_TOUCHED, !was_there);
     if (out->code != PW_ERR_ADDRESS && out->code != PW_ERR_PROTECTION) return;
-    thread->counters->touch_segfaults++;
-    trace_touch(thread, message, PW_TRACE_TOUCH_SEGFAULT, fields->transaction_id);
-    out->code = judge_failure(thread->memory, fields->page, out->code);
+    user->counters->touch_segfaults++;
+    trace_touch(message, PW_TRACE_TOUCH_SEGFAULT, fields->transaction_id);
+    out->code = judge_failure(user->memory, fields->page, out->code);
 }
 
-int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *packed,
+int pw_library_thread_take(const pw_library_user *user, const pw_netlink_message *packed,
                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block,
                            bool touch, bool wants_err, pw_touch *out)
 {
@@ -438,13 +440,12 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     *out = (pw_touch){.touched = true};
     int code = pw_netlink_unpack(packed, &fields);
     if (code < 0) return code;
-    pw_library_message *message =
-        new_message(thread, PW_SENDER_THREAD, sent, since_ns, fields.page);
+    pw_library_message *message = new_message(user, PW_SENDER_THREAD, sent, since_ns, fields.page);
     if (!message) return PW_ERR_NOMEM;
-    pw_wakeup *wakeup = thread->last_of[PW_SENDER_THREAD];
-    if (touch) touch_page(thread, &fields, message, out);
+    pw_wakeup *wakeup = user->thread->last_of[PW_SENDER_THREAD];
+    if (touch) touch_page(&fields, message, out);
     if (message->notes_presence && /* nobody has caught up with the touch yet */
-        pw_presence_add(thread->presence, fields.page, (pw_cpu_instant){.ns = PW_NEVER},
+        pw_presence_add(user->presence, fields.page, (pw_cpu_instant){.ns = PW_NEVER},
                         message->is_permission) < 0)
         return PW_ERR_NOMEM;
     if (message->touch_ns) {
@@ -454,15 +455,15 @@ int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *
     }
     wakeup->is_noted = false;
     if (block && wants_err && out->touched && out->code == PW_OK && !block->err_ordered)
-        order_err(thread, wakeup, block);
+        order_err(user->thread, wakeup, block);
     return PW_OK;
 }
 
-int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
+int pw_library_thread_order(const pw_library_user *user, enum pw_err_sender sender,
                             pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block)
 {
-    if (!new_message(thread, sender, sent, since_ns, 0)) return PW_ERR_NOMEM;
-    order_err(thread, thread->last_of[sender], block);
+    if (!new_message(user, sender, sent, since_ns, 0)) return PW_ERR_NOMEM;
+    order_err(user->thread, user->thread->last_of[sender], block);
     return PW_OK;
 }
 
@@ -534,14 +535,13 @@ static pw_err_order order_of(const pw_library_message *message)
                           .is_lost = message->is_lost};
 }
 
-static void send_err(pw_library_thread *thread, pw_wakeup *wakeup, pw_library_message *message,
-                     pw_err_order *out)
+static void send_err(pw_wakeup *wakeup, pw_library_message *message, pw_err_order *out)
 {
     *out = order_of(message);
-    pw_trace_add_of(thread->trace, out->at_ns, PW_TRACE_ERR_SENT, out->source_node,
+    pw_trace_add_of(message->user->trace, out->at_ns, PW_TRACE_ERR_SENT, out->source_node,
                     out->transaction_id, out->sequence);
     message->block->err_pending = false;
-    pw_faulting_blocks_release(thread->blocks, message->block);
+    pw_faulting_blocks_release(message->user->blocks, message->block);
     message->block = NULL;
     wakeup->num_errs--;
 }
@@ -556,25 +556,28 @@ static pw_time earliest_err_ns(const pw_library_thread *thread, const pw_wakeup 
     return work(thread, sender, wakes_ns(thread, wakeup), work_ns);
 }
 
-/* No bound holds the ERR back any more. */
-static bool is_released(const pw_wakeup *wakeup, uint32_t idx)
+/* It is the user's, and no bound holds the ERR back any more. */
+static bool is_released(const pw_library_message *message, const pw_library_user *user)
 {
-    return !wakeup->messages[idx].block->fault.bound_ns;
+    return message->user == user && !message->block->fault.bound_ns;
 }
 
-/* The next ERR of the wake-up that is final; PW_NO_MESSAGE: none. *before: the one before it that
- * is not sent. What is handled later than any bound is final when it is released. */
-static uint32_t find_final(pw_library_thread *thread, pw_wakeup *wakeup, bool some_are_released,
+/* The user's next ERR of the wake-up that is final; PW_NO_MESSAGE: none. *before: the one before it
+ * that is not sent. What is handled later than any bound is final when it is released. */
+static uint32_t find_final(const pw_library_user *user, pw_wakeup *wakeup, bool some_are_released,
                            uint32_t *before)
 {
+    pw_library_thread *thread = user->thread;
     uint32_t idx = wakeup->first_unsent;
     refresh(thread, wakeup, 0, thread->latest_bound_ns);
     for (*before = PW_NO_MESSAGE; idx < wakeup->num_handled;
          idx = wakeup->messages[idx].next_unsent) {
-        if (is_final(&wakeup->messages[idx])) return idx;
+        const pw_library_message *message = &wakeup->messages[idx];
+        if (message->user == user && is_final(message)) return idx;
         *before = idx;
     }
-    while (some_are_released && idx != PW_NO_MESSAGE && !is_released(wakeup, idx)) {
+    while (some_are_released && idx != PW_NO_MESSAGE &&
+           !is_released(&wakeup->messages[idx], user)) {
         *before = idx;
         idx = wakeup->messages[idx].next_unsent;
     }
@@ -591,17 +594,18 @@ static void unlink(pw_wakeup *wakeup, uint32_t idx, uint32_t before)
     if (next == PW_NO_MESSAGE) wakeup->last_unsent = before;
 }
 
-bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out)
+bool pw_library_thread_next_err(const pw_library_user *user, pw_time known_ns, pw_err_order *out)
 {
+    pw_library_thread *thread = user->thread;
     const bool some_are_released = known_ns == PW_NEVER;
     if (!some_are_released) thread->latest_bound_ns = pw_later(thread->latest_bound_ns, known_ns);
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
         if (!wakeup->num_errs || earliest_err_ns(thread, wakeup) > known_ns) continue;
         uint32_t before;
-        const uint32_t idx = find_final(thread, wakeup, some_are_released, &before);
+        const uint32_t idx = find_final(user, wakeup, some_are_released, &before);
         if (idx == PW_NO_MESSAGE) continue;
         unlink(wakeup, idx, before);
-        send_err(thread, wakeup, &wakeup->messages[idx], out);
+        send_err(wakeup, &wakeup->messages[idx], out);
         return true;
     }
     return false;

@@ -117,8 +117,19 @@ typedef struct {
     bool is_lost; /* an impairment took it */
 } pw_err_order;
 
+/* A process that the thread works for: its NI's counters and trace, and what it has by itself. */
+typedef struct {
+    struct pw_library_thread *thread;
+    pw_counters *counters;
+    pw_trace *trace;
+    pw_memory *memory;
+    pw_presence *presence;
+    pw_faulting_blocks *blocks;
+} pw_library_user;
+
 /* A message that was sent, and what the thread does for it. */
 typedef struct {
+    const pw_library_user *user;
     pw_cpu_instant sent;
     pw_faulting_block *block; /* of its ERR; NULL when it gets none, or has been sent */
     uint64_t page;
@@ -175,14 +186,9 @@ static inline pw_time pw_effect_ns(const pw_costs *costs, uint8_t effect)
     }
 }
 
-typedef struct {
+typedef struct pw_library_thread {
     const pw_costs *costs;
     const pw_settings *settings;
-    pw_counters *counters;
-    pw_trace *trace;
-    pw_memory *memory;
-    pw_presence *presence;
-    pw_faulting_blocks *blocks;
     pw_cpu *cpu;
     pw_wakeup *first, *last, *free_wakeups;
     pw_wakeup *last_of[PW_NUM_SENDERS]; /* which may still be joined */
@@ -202,24 +208,24 @@ void pw_library_thread_destroy(pw_library_thread *thread);
 /* The tasklet has sent a message at that instant of its run, which began to be asked for at
  * since_ns. touch: the thread touches the page; *out tells how that ends. wants_err: with an ERR
  * for the block, when it has none yet and the touch went well. Negative: PW_ERR_NOMEM. */
-int pw_library_thread_take(pw_library_thread *thread, const pw_netlink_message *message,
+int pw_library_thread_take(const pw_library_user *user, const pw_netlink_message *message,
                            pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block,
                            bool touch, bool wants_err, pw_touch *out);
 /* The tasklet sends the ERR of a block that has none yet itself, which was asked for at since_ns:
  * in the run, at that instant, or at its end. PW_ERR_NOMEM, or PW_OK. */
-int pw_library_thread_order(pw_library_thread *thread, enum pw_err_sender sender,
+int pw_library_thread_order(const pw_library_user *user, enum pw_err_sender sender,
                             pw_cpu_instant sent, pw_time since_ns, pw_faulting_block *block);
-/* The trace begins anew: its records of touches are gone. */
-void pw_library_thread_forget_records(pw_library_thread *thread);
+/* The user's trace begins anew: its records of touches are gone. */
+void pw_library_thread_forget_records(const pw_library_user *user);
 /* The tasklet's runs have changed. */
 void pw_library_thread_update(pw_library_thread *thread);
 /* An access at at_ns is about to ask which pages are present. */
 void pw_library_thread_catch_up(pw_library_thread *thread, pw_time at_ns);
 /* The block's ERR leaves then as things are now; PW_NEVER when it has none to send. */
 pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_block *block);
-/* The next ERR that nothing can move any more, of those before known_ns, the latest bound that has
- * changed. False: none. */
-bool pw_library_thread_next_err(pw_library_thread *thread, pw_time known_ns, pw_err_order *out);
+/* The user's next ERR that nothing can move any more, of those before known_ns, the latest bound
+ * that has changed. False: none. */
+bool pw_library_thread_next_err(const pw_library_user *user, pw_time known_ns, pw_err_order *out);
 /* An impairment takes the block's ERR. */
 void pw_library_thread_lose_err(const pw_faulting_block *block);
 /* No block of the transfer that the bound is of arrives any more: its ERRs are final. */

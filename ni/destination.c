@@ -570,7 +570,7 @@ pw_verdict pw_passage_translate(pw_ni *ni, pw_passage *way)
     pw_inbound *inbound = way->arrival.inbound;
     pw_time delay_ns = 0;
     int code = PW_OK;
-    pw_library_thread_catch_up(&ni->driver.thread, way->arrival.end_ns);
+    pw_library_thread_catch_up(&ni->driver.core->thread, way->arrival.end_ns);
     way->granted = pw_lookahead_holds(ni, inbound, block);
     if (way->granted)
         delay_ns = pw_translation_latency_ns(

@@ -108,14 +108,14 @@ static void send_err(pw_ni *ni, const pw_err_order *order, enum pw_frame_kind ki
 void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns)
 {
     pw_err_order order;
-    while (pw_library_thread_next_err(&ni->driver.thread, known_ns, &order))
+    while (pw_library_thread_next_err(&ni->driver.user, known_ns, &order))
         if (!order.is_lost) send_err(ni, &order, PW_FRAME_ERR);
 }
 
 void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound)
 {
     pw_err_order order;
-    if (pw_library_thread_earliest_err(&ni->driver.thread, &inbound->bound_ns, &order))
+    if (pw_library_thread_earliest_err(&ni->driver.core->thread, &inbound->bound_ns, &order))
         send_err(ni, &order, PW_FRAME_ERR_LATER);
 }
 
@@ -139,7 +139,7 @@ int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound)
 {
     if (!inbound->has_page_ins) return;
-    pw_library_thread_release(&ni->driver.thread, &inbound->bound_ns);
+    pw_library_thread_release(&ni->driver.core->thread, &inbound->bound_ns);
     pw_bounds_send_errs(ni, PW_NEVER);
 }
 

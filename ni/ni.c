@@ -215,6 +215,7 @@ int pw_ni_share_node(pw_ni *ni, pw_ni *with)
     ni->engines = with->engines;
     ni->shares_node = with->shares_node = true;
     pw_firmware_share(&ni->firmware, &with->firmware);
+    pw_driver_share(&ni->driver, &with->driver);
     return pw_smmu_share(&ni->smmu, &with->smmu);
 }
 
@@ -539,7 +540,7 @@ void pw_ni_read_pools(const pw_ni *ni, pw_ni_pools *out)
                          .events = pw_event_queue_capacity(ni->events),
                          .read_requests = ni->firmware.reads_capacity,
                          .overtaken_attempts = ni->firmware.transactions.overtaken_capacity,
-                         .tasklet_runs = ni->driver.cpu.num_slots};
+                         .tasklet_runs = ni->driver.core->cpu.num_slots};
     for (const pw_inbound *free = ni->free_inbounds; free; free = free->next) out->inbounds++;
 }
 
@@ -573,8 +574,7 @@ int pw_ni_trace_start(pw_ni *ni, uint32_t capacity)
 {
     free(ni->trace.records);
     ni->trace = (pw_trace){.node = ni->node};
-    ni->driver.num_marks = 0;
-    pw_library_thread_forget_records(&ni->driver.thread);
+    pw_driver_forget_records(&ni->driver);
     if (capacity == 0) return PW_OK;
     ni->trace.records = malloc(capacity * sizeof *ni->trace.records);
     if (!ni->trace.records) return PW_ERR_NOMEM;

@@ -621,7 +621,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
         pw_residency_forget(block.walk);
         pw_ni_begin_transfer(ni, transfer->pdid, transfer->source_address, transfer->num_bytes);
     }
-    pw_library_thread_catch_up(&ni->driver.thread, at_ns);
+    pw_library_thread_catch_up(&ni->driver.core->thread, at_ns);
     translate(ni, &block, at_ns);
     bool stalls =
         ni->settings->stall && !(ni->settings->ideal && block.code < 0) &&

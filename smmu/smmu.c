@@ -107,12 +107,19 @@ pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid)
     return NULL;
 }
 
-/* What tags translations of the domain. 0, of none: it has no bank here. */
-static uint16_t tag_of(pw_smmu *smmu, uint16_t pdid)
+uint16_t pw_smmu_tag(pw_smmu *smmu, uint16_t pdid)
 {
     if (!smmu->is_shared || pdid == 0) return pdid;
     const pw_context_bank *bank = pw_smmu_bank(smmu, pdid);
     return bank ? (uint16_t)bank->asid : 0;
+}
+
+uint16_t pw_smmu_of_tag(const pw_smmu *smmu, uint16_t tag)
+{
+    if (!smmu->is_shared) return tag;
+    for (uint32_t i = 0; i < smmu->num_banks; i++)
+        if (smmu->banks[i].pdid && smmu->banks[i].asid == tag) return (uint16_t)smmu->banks[i].pdid;
+    return 0;
 }
 
 /* The walk cache's name of the pointer to the table that is `level` accesses above the page. */
@@ -271,7 +278,7 @@ static pw_time walk(pw_smmu *smmu, uint16_t tag, uint64_t page, pw_time at_ns, u
 pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,
                           bool next_present, pw_time at_ns, uint32_t *how)
 {
-    const uint16_t tag = tag_of(smmu, pdid);
+    const uint16_t tag = pw_smmu_tag(smmu, pdid);
     uint64_t ready_ns;
     pw_time delay_ns;
     if (look_up(smmu, tag, page, present, how)) return pw_smmu_latency_ns(smmu, *how);
@@ -377,6 +384,6 @@ void pw_smmu_hold(pw_smmu *smmu, pw_time since_ns, pw_time until_ns)
 
 void pw_smmu_invalidate(pw_smmu *smmu, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
-    const uint16_t tag = tag_of(smmu, pdid);
+    const uint16_t tag = pw_smmu_tag(smmu, pdid);
     if (tag || pdid == 0) shoot_down(smmu, tag, first_page, num_pages);
 }

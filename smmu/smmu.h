@@ -109,6 +109,10 @@ int pw_smmu_share(pw_smmu *smmu, pw_smmu *with);
 int pw_smmu_bind(pw_smmu *smmu, uint16_t pdid);
 /* The bank of a PDID, NULL when there is none (NACK 3). */
 pw_context_bank *pw_smmu_bank(pw_smmu *smmu, uint16_t pdid);
+/* What tells the domain from those of all NIs of the node: the PDID where there is one NI, else the
+ * ASID; 0: it has no bank here. And the domain of the tag. */
+uint16_t pw_smmu_tag(pw_smmu *smmu, uint16_t pdid);
+uint16_t pw_smmu_of_tag(const pw_smmu *smmu, uint16_t tag);
 /* Translate one page whose walk would find it present or not: what the translation takes, and how
  * it was found. A cached translation of an absent page is stale: dropped and counted. next_present:
  * the page behind may be prefetched. at_ns: of the access, or PW_NEVER when it is ahead of time and

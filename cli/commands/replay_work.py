@@ -169,6 +169,8 @@ def _ranks() -> Any:
     """Of the mpiexec that started this process; raises ConfigError."""
     from mpi4py import MPI
 
+    if not MPI.Is_initialized():  # `info` has loaded it in this process, to ask for its name
+        MPI.Init()
     if MPI.COMM_WORLD.Get_size() == 1:
         raise ConfigError(
             "this rank is alone: start the command by mpiexec -n N; if it was, that mpiexec is of "

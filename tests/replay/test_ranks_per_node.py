@@ -5,6 +5,7 @@ from programs import HandMade, halo, present, run
 from test_network import flows, time_ns
 
 from pagewire.cli.main import main
+from pagewire.driver.policy import PageFault, PageInPolicy
 from pagewire.native import EngineError
 from pagewire.native.settings import ConfigError
 from pagewire.replay import records as r
@@ -115,6 +116,72 @@ def test_ranks_of_a_node_share_its_tlbs():
     assert translations(again, *room, "run.ranks_per_node=2")[2] == 4 * 512
 
 
+DRIVER = {
+    "part": [],
+    "psi": ["driver.variant=psi"],
+    "touches": ["driver.page_in=touch-a-page"],
+    "other core": ["driver.page_in=touch-a-page", "driver.library_core=other"],
+    "err by kernel": ["driver.err_by=kernel", "driver.err_after=page"],
+    "err after block": ["driver.err_after=block"],
+    "fsr by tasklet": ["driver.fsr_cleared_by=tasklet"],
+    "stall": ["smmu.mode=stall"],
+    "short fifo": ["ni.fifo_depth=4"],
+    "two blocks in fifo": ["ni.fifo_remembers=2"],
+    "own policy": [f"run.policy={__name__}:RestOfBlock"],
+}
+
+
+class RestOfBlock(PageInPolicy):
+    def pages(self, *, fault: PageFault) -> range:
+        return range(fault.page, fault.block.stop)
+
+
+def into_absent_pages(*targets, num_bytes):
+    """Rank i writes to its target, where nobody else does."""
+    ranks = [[r.End()] for _ in range(4)]
+    for target in targets:
+        ranks[target] = [r.Register(len(targets) * num_bytes, 1, 0), r.End()]
+    for source, target in enumerate(targets):
+        ranks[source] = [
+            present(0, num_bytes),
+            r.Compute(1000),
+            r.Put(target, num_bytes, 0, 0, 1, source * num_bytes),
+            r.Done(0),
+            r.End(),
+        ]
+    return HandMade(*ranks)
+
+
+def served(of_node, trace, settings):
+    """Time, pages brought in, entries that the FIFO lost; over all ranks."""
+    alone = "network.topology=full", "run.memory=part", f"run.ranks_per_node={of_node}"
+    times, outcome = run(trace, *alone, *settings)
+    names = "pages_paged_in", "fifo_lost"
+    return max(times), *(sum(row[name] for row in outcome.per_rank) for name in names)
+
+
+def test_tasklet_and_thread_serve_one_rank_of_a_node_after_the_other():
+    """A page fault of each: the second costs handler, entry and ERR more, and no wake-up."""
+    trace = into_absent_pages(2, 3, num_bytes=64)
+    apart, shared = (served(of_node, trace, [])[0] for of_node in (1, 2))
+    entry_ns = COSTS.tasklet_other_ns + COSTS.page_in_fixed_ns + COSTS.page_in_page_ns
+    second_ns = COSTS.handler_ns + entry_ns + COSTS.netlink_ns + COSTS.err_send_ns
+    assert shared - apart == second_ns == 22_000
+
+
+@pytest.mark.parametrize("settings", DRIVER.values(), ids=DRIVER)
+@pytest.mark.parametrize("num_bytes", [16 << 10, 64 << 10])
+def test_faults_of_ranks_of_a_node_take_as_long_as_those_of_one_rank(settings, num_bytes):
+    """But for the second rank's context bank, which raises interrupts of its own."""
+    two, one = (into_absent_pages(2, to, num_bytes=num_bytes) for to in (3, 2))
+    apart, shared = (served(of_node, two, settings) for of_node in (1, 2))
+    of_one = served(2, one, settings)
+    assert shared[0] == pytest.approx(of_one[0], rel=0.02)
+    assert shared[0] > 1.5 * apart[0]
+    assert shared[1] == of_one[1] == apart[1] == 2 * num_bytes // 4096
+    assert shared[2] == of_one[2] >= apart[2]
+
+
 def test_messages_within_a_node_use_no_link():
     for pairs, used in (([(0, 1), (2, 3)], 0), ([(0, 2)], 1)):
         settings = "network.model=links", "network.topology=mesh:2", "run.ranks_per_node=2"
@@ -122,9 +189,10 @@ def test_messages_within_a_node_use_no_link():
         assert outcome.links["used"] == used
 
 
+@pytest.mark.parametrize("memory", ["pretouch", "part"])
 @pytest.mark.parametrize("model", ["private", "links", "packets"])
-def test_in_which_order_ranks_are_made_changes_nothing(model):
-    settings = f"network.model={model}", "run.ranks_per_node=3"
+def test_in_which_order_ranks_are_made_changes_nothing(model, memory):
+    settings = f"network.model={model}", "run.ranks_per_node=3", f"run.memory={memory}"
     trace = halo(8, [1, 3])
     assert (
         run(trace, *settings)[0]

@@ -87,7 +87,7 @@ static pw_time err_ns(machine *m) { return pw_driver_err_ns(&m->driver, &m->faul
 
 static pw_time present_ns(machine *m, uint64_t page)
 {
-    pw_library_thread_catch_up(&m->driver.thread, PW_NEVER);
+    pw_library_thread_catch_up(&m->driver.core->thread, PW_NEVER);
     return pw_presence_present_ns(&m->driver.presence, page);
 }
 
@@ -170,7 +170,7 @@ static void touches_out_of_order(void)
     fault_at(&m, PAGE + 4, 0);
     serve(&m);
     pw_time touched_ns = 1000 + 4000 + 7000 + 7000 + 3000;
-    pw_library_thread_catch_up(&m.driver.thread, 500000);
+    pw_library_thread_catch_up(&m.driver.core->thread, 500000);
     assert(pw_presence_present_ns(&m.driver.presence, PAGE + 4) == touched_ns);
     assert(present_ns(&m, PAGE) == 1000000 + touched_ns);
     end(&m);
@@ -205,13 +205,13 @@ static void one_run(void)
     /* an ERR is final when no block of its transfer can come before it */
     pw_err_order order;
     m.bound_ns = end_ns + 7000 + 1000 - 1;
-    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+    assert(!pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order));
     m.bound_ns++;
-    assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+    assert(pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order));
     assert(order.transaction_id == first.transaction_id && order.at_ns == m.bound_ns);
-    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
-    pw_library_thread_release(&m.driver.thread, &m.bound_ns); /* its transfer is over */
-    assert(pw_library_thread_next_err(&m.driver.thread, PW_NEVER, &order) &&
+    assert(!pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order));
+    pw_library_thread_release(&m.driver.core->thread, &m.bound_ns); /* its transfer is over */
+    assert(pw_library_thread_next_err(&m.driver.user, PW_NEVER, &order) &&
            order.transaction_id == m.fault.transaction_id && order.at_ns == end_ns + 9000);
     end(&m);
 }
@@ -319,11 +319,11 @@ static void kernel_sends_at_the_end(void)
     assert(pw_driver_err_ns(&m.driver, &first) == end_ns + 1000 && err_ns(&m) == end_ns + 2000);
     pw_err_order order;
     m.bound_ns = end_ns + 999;
-    assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+    assert(!pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order));
     m.bound_ns++;
-    assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order) &&
+    assert(pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order) &&
            order.at_ns == end_ns + 1000);
-    assert(pw_library_thread_earliest_err(&m.driver.thread, &m.bound_ns, &order) &&
+    assert(pw_library_thread_earliest_err(&m.driver.core->thread, &m.bound_ns, &order) &&
            order.at_ns == end_ns + 2000);
     end(&m);
 }
@@ -363,16 +363,16 @@ static void err_leaves_early(void)
                                 .policy = cases[i].policy});
         for (int page = 0; page < 4; page++) fault_at(&m, PAGE + (uint64_t)page, page * 100);
         serve(&m);
-        pw_cpu *cpu = &m.driver.cpu;
-        pw_time end_ns = pw_cpu_time(cpu, pw_cpu_end(cpu, m.driver.first_run->span));
+        pw_cpu *cpu = &m.driver.core->cpu;
+        pw_time end_ns = pw_cpu_time(cpu, pw_cpu_end(cpu, m.driver.core->first_run->span));
         assert(end_ns == 1000 + cases[i].run_ns && err_ns(&m) == 1000 + cases[i].err_ns);
         assert(m.counters.errs_sent == 1 &&
                m.counters.netlink_messages == (uint64_t)cases[i].num_messages);
         pw_err_order order;
         m.bound_ns = err_ns(&m) - 1;
-        assert(!pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order));
+        assert(!pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order));
         m.bound_ns++;
-        assert(pw_library_thread_next_err(&m.driver.thread, m.bound_ns, &order) &&
+        assert(pw_library_thread_next_err(&m.driver.user, m.bound_ns, &order) &&
                order.at_ns == m.bound_ns);
         end(&m);
     }
@@ -400,7 +400,7 @@ static void psi_is_scheduled_again(void)
 /* Every time of the last wake-up is what it would be if none had been kept. */
 static void check_kept_times(machine *m)
 {
-    pw_library_thread *thread = &m->driver.thread;
+    pw_library_thread *thread = &m->driver.core->thread;
     pw_wakeup *wakeup = thread->last;
     for (uint32_t i = wakeup->first_unsent; i != PW_NO_MESSAGE;
          i = wakeup->messages[i].next_unsent) {
@@ -421,7 +421,7 @@ static pw_time storm_goes_on(machine *m, uint32_t idx, pw_time at_ns)
     fault_at(m, PAGE + idx % 8, at_ns);
     serve(m);
     m->bound_ns = at_ns - 20000;
-    while (pw_library_thread_next_err(&m->driver.thread, m->bound_ns, &order)) continue;
+    while (pw_library_thread_next_err(&m->driver.user, m->bound_ns, &order)) continue;
     return order.at_ns;
 }
 
@@ -439,7 +439,7 @@ static uint32_t storm(int64_t page_in, int64_t core)
         at_ns += i % 7 * 6000 + i % 3 * 900;
         assert(storm_goes_on(&m, i, at_ns) == storm_goes_on(&checked, i, at_ns));
         assert(err_ns(&m) == err_ns(&checked));
-        const pw_wakeup *wakeup = m.driver.thread.last;
+        const pw_wakeup *wakeup = m.driver.core->thread.last;
         if (wakeup->num_handled > num_kept) num_kept = wakeup->num_handled;
         check_kept_times(&checked);
     }
