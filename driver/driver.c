@@ -120,8 +120,8 @@ static pw_time scheduled_ns(const pw_driver *driver, const pw_tasklet_job *job)
     return until_ns == INT64_MIN ? job->logged_ns + driver->costs->handler_ns : until_ns;
 }
 
-/* The run that a fault logged at at_ns joins; 0: none. In stall mode a block's faults are all served
- * as soon as it is here, and their times stand: the next block's come behind them. */
+/* The run that a fault logged at at_ns joins; 0: none. In stall mode a block's faults are all
+ * served as soon as it is here, and their times stand: the next block's come behind them. */
 static uint32_t span_at(const pw_driver *driver, pw_time at_ns)
 {
     const pw_driver_core *core = driver->core;

@@ -61,9 +61,9 @@ void pw_ni_set_machine_nodes(pw_ni *ni, uint32_t machine_nodes);
  * first transfer. */
 void pw_ni_set_network(pw_ni *ni, const pw_topology *topology, pw_links *links,
                        pw_forwarding *forwarding);
-/* Both are of one node: they have its engines, its R5's time, and its SMMU's TLBs and walkers,
- * those of `with`, which must live as long as this one runs. What else an NI has is its own. Before
- * the first transfer. PW_ERR_FULL: the SMMU has no ASID left. */
+/* Both are of one node: they have its engines, its R5's time, its SMMU's TLBs and walkers, its FIFO
+ * and the driver's core, those of `with`, which must live as long as this one runs. What else an NI
+ * has is its own. Before the first transfer. PW_ERR_FULL: the SMMU has no ASID left. */
 int pw_ni_share_node(pw_ni *ni, pw_ni *with);
 /* Give a process its protection domain: a scratchpad page and a context bank. PW_ERR_FULL when the
  * scratchpad has no page left, PW_ERR_CONTEXT when the SMMU has no bank left; pdid != 0 and not

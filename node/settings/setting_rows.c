@@ -94,8 +94,8 @@ static const pw_setting_row rows[] = {
     {"run.platform", "exanest-qfdb", "name or path (.toml) of the platform file", KIND(PLATFORM),
      NO_FIELD, KEPT(platform)},
     {"run.ranks_per_node", "1",
-     "ranks in a row that share a node: its place in the network, its NI's engines, R5, TLBs and "
-     "walkers; in a replay (docs/network.md)",
+     "ranks in a row that share a node: its place in the network, its NI's engines, R5, TLBs, "
+     "walkers and FIFO, and the driver's core; in a replay (docs/network.md)",
      KIND(NUMBER), RUN(ranks_per_node), LIMITS(1, 1024)},
     {"run.huge_pages", "never",
      "transparent huge pages: never: off for the process; host: as the system is set", KIND(CHOICE),
