@@ -312,6 +312,7 @@ static int turn(pw_node *node, bool waiting)
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
     }
+    const int64_t began_ns = node->clock.now_ns;
     int moved = receive(node, waiting);
     if (moved < 0) {
         node->is_posted = true; /* some may have been received */
@@ -326,8 +327,7 @@ static int turn(pw_node *node, bool waiting)
         horizon_ns = node->horizon_ns;
     }
     if (moved || node->is_posted || node->next_ns <= horizon_ns) {
-        if (node->clock.recorder)
-            pw_recorder_turns(node->clock.recorder, waiting, node->clock.now_ns);
+        if (node->clock.recorder) pw_recorder_turns(node->clock.recorder, waiting, began_ns);
         int ran = run(node, horizon_ns);
         if (node->clock.recorder) pw_recorder_brought(node->clock.recorder);
         moved = ran < 0 ? ran : moved | ran;

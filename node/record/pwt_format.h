@@ -34,8 +34,9 @@
     7 /* numbers: when this host let the node work, on which its times depend where flows contend. \
        * Of each turn: records of OPS since the one before, PW_TURN_BURST + node for each burst    \
        * that was taken, and how it ended */
-#define PW_TURN_COMPUTES 0 /* the NI went on to the CPU's clock, which follows */
-#define PW_TURN_WAITS 1    /* and as far as it could */
+#define PW_TURN_COMPUTES \
+    0 /* the NI went on to the CPU's clock; it follows, as it was before the bursts were taken */
+#define PW_TURN_WAITS 1 /* and as far as it could */
 #define PW_TURN_BURST 2
 #define PW_PWT_KEYS                                                                            \
     8 /* key of each REGISTER, and of each PUT and GET whose key is new: as the run had them;  \

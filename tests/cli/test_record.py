@@ -168,6 +168,7 @@ def test_replay_has_every_recorded_time(app, transport, num_ranks, memory, tmp_p
         (3, "part", "atomics_native"),  # long ones are received by active messages
         (2, "part", "one_sided_fence"),
         (4, "bounce", "one_sided_pscw"),
+        (4, "firehose", "atomics_native"),  # frames move the clock of the turn that takes them
     ],
 )
 def test_replay_has_every_time_of_windows(num_ranks, memory, program, tmp_path, capsys):
