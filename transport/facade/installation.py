@@ -19,6 +19,7 @@ from pagewire.transport.facade import (
     collectives,
     communicators,
     completion,
+    extensions,
     message,
     native_calls,
     neighborhoods,
@@ -88,6 +89,7 @@ def install() -> None:
         neighborhoods,
         synchronising,
         native_calls,
+        extensions,
     ):
         family.install()
     if here.node.config.run.wtime == "virtual":
@@ -150,6 +152,7 @@ class Ending:
         if self._begun or MPI.Is_finalized():
             return
         self._begun = True
+        extensions.look()
         world = here.states[MPI.COMM_WORLD.handle]
         here.clock.enter()
         try:
