@@ -601,6 +601,7 @@ static int take_entry(pw_driver *driver)
                               .transaction_id = fields.transaction_id,
                               .sequence = fields.sequence};
     job->block = pw_faulting_blocks_of_entry(&driver->blocks, &numbers);
+    if (!job->block) return PW_ERR_NOMEM; /* of another NI of the node, which had none */
     job->fault = job->block->fault;
     job->page = fields.page;
     job->err = own_plan(driver->settings);
