@@ -8,32 +8,26 @@ which exchanges the same messages.
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 from mpi4py import MPI
 
 from pagewire.native import ffi, lib
+from pagewire.transport.facade.arrays import HANDLES, is_array
 from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.collectives import in_place
-from pagewire.transport.facade.message import ARRAY_TYPES
-from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.patching import replace_each
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.reductions import PREDEFINED
 from pagewire.transport.facade.spreading import TAG, whole_call
 
-_ndarray = numpy.ndarray
 _frombuffer = MPI.buffer.frombuffer
 
 _NULL = ffi.NULL
 
-_HANDLES: dict[numpy.dtype[Any], int] = {}
-"""MPI's types of elements, as C has them."""
-
 
 def _array(thing: Any, readonly: bool) -> Any:
     """The memory of an array without holes, of a type that MPI knows; None: it is none."""
-    if type(thing) is not _ndarray or thing.dtype not in _HANDLES:
+    if not is_array(thing):
         return None
     try:
         return _frombuffer(thing, readonly)
@@ -46,7 +40,7 @@ def _pair(sendbuf: Any, recvbuf: Any) -> tuple[Any, Any] | None:
     receive = _array(recvbuf, False)
     if (
         receive is None
-        or type(sendbuf) is not _ndarray
+        or not is_array(sendbuf)
         or sendbuf.dtype != recvbuf.dtype
         or sendbuf.size != recvbuf.size
     ):
@@ -138,7 +132,7 @@ def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         send, receive = pair
         whole_call(
             lib.pw_collective_allreduce, call, began_ns, channel, pair, send.address,
-            receive.address, recvbuf.size, recvbuf.itemsize, _HANDLES[recvbuf.dtype], operation, 0,
+            receive.address, recvbuf.size, recvbuf.itemsize, HANDLES[recvbuf.dtype], operation, 0,
         )  # fmt: skip
 
     return Allreduce
@@ -146,7 +140,6 @@ def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
 
 def install() -> None:
     """Over what collectives and reductions have put in place."""
-    _HANDLES.update((dtype, handle_of(datatype)) for dtype, datatype in ARRAY_TYPES.items())
     forms = {
         "Barrier": _barrier, "Bcast": _bcast, "Allgather": _allgather, "Alltoall": _alltoall,
         "Allreduce": _allreduce,

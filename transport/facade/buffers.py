@@ -12,16 +12,17 @@ import datetime
 import sys
 from typing import Any
 
-import numpy
 from mpi4py import MPI
+
+from pagewire.transport.facade.arrays import is_array
 
 _frombuffer = MPI.buffer.frombuffer
 
 # Device types of dlpack.h whose memory the CPU reaches: CPU, CUDA host, ROCm host, CUDA managed.
 _REACHABLE = frozenset({1, 3, 11, 13})
 
-# Types whose memory the buffer protocol gives, without a device behind it.
-_PLAIN = frozenset({numpy.ndarray, MPI.buffer, bytes, bytearray, memoryview})
+# Types beside arrays whose memory the buffer protocol gives, without a device behind it.
+_PLAIN = frozenset({MPI.buffer, bytes, bytearray, memoryview})
 
 
 def _python_api(name: str, result: Any, *arguments: Any) -> Any:
@@ -51,7 +52,7 @@ def open_buffer(thing: Any, readonly: bool) -> Any:
         if array is None:
             raise
         view = _frombuffer(array.T, readonly)
-    if type(thing) not in _PLAIN:
+    if type(thing) not in _PLAIN and not is_array(thing):
         _check_reachable(thing, view)
     return view
 
@@ -61,6 +62,8 @@ def _in_fortran_order(thing: Any) -> Any:
     buffers are in C order, and DLPack has not all of NumPy's types."""
     if not has_protocol(thing):
         return None
+    import numpy  # takes long to load
+
     array = thing if isinstance(thing, numpy.ndarray) else numpy.asarray(memoryview(thing))
     return array if array.flags.f_contiguous else None
 
@@ -151,6 +154,8 @@ def _format(kind: str, num_bytes: int) -> str:
         return part and f"Z{part}"
     if kind not in _KINDS.values():
         return ""
+    import numpy  # takes long to load
+
     try:
         return numpy.dtype(f"{kind}{num_bytes}").char
     except TypeError:

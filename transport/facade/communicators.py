@@ -10,12 +10,13 @@ every member is there and merges the clocks by maximum.
 """
 
 import itertools
+import struct
 import zlib
+from array import array
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy
 from mpi4py import MPI
 
 from pagewire.transport.facade.bracket import bracket
@@ -61,14 +62,14 @@ class Numbering:
     def __init__(self, comm: MPI.Intracomm) -> None:
         """Collective over `comm`."""
         rank = MPI.COMM_WORLD.Get_rank()
-        self._number = numpy.array([rank << 32 | next(self._numbers)], "q")
+        self._number = array("q", [rank << 32 | next(self._numbers)])
         self._request = _ibcast(comm, self._number, 0)
 
     def number(self) -> int:
         """Wait for it, progressing."""
         while not _test(self._request):
             turn(lambda: "the first member of a communicator to number it")
-        return int(self._number[0])
+        return self._number[0]
 
 
 class Begun:
@@ -179,12 +180,12 @@ def _describe_arrival(comm: MPI.Intracomm) -> str:
 
 def arrive_on(comm: MPI.Intracomm) -> None:
     """As `arrive`, on a private communicator."""
-    mine = numpy.array([here.clock.now_ns], "q")
-    latest = numpy.empty(1, "q")
+    mine = array("q", [here.clock.now_ns])
+    latest = array("q", [0])
     request = _iallreduce(comm, mine, latest, MPI.MAX)
     while not _test(request):
         turn(partial(_describe_arrival, comm))
-    here.clock.meet(int(latest[0]), *_group_of(comm))
+    here.clock.meet(latest[0], *_group_of(comm))
 
 
 def _group_of(comm: MPI.Intracomm) -> tuple[int, int]:
@@ -192,7 +193,7 @@ def _group_of(comm: MPI.Intracomm) -> tuple[int, int]:
     if not here.node.config.run.record:
         return 0, 0
     ranks = _world_ranks(comm)
-    return zlib.crc32(numpy.array(ranks, "<u4").tobytes()), len(ranks)
+    return zlib.crc32(struct.pack(f"<{len(ranks)}I", *ranks)), len(ranks)
 
 
 def _synchronising(owner: type, name: str) -> Callable[..., Any]:

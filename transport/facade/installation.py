@@ -16,11 +16,11 @@ from pagewire.native.settings import ConfigError
 from pagewire.run.settings import config
 from pagewire.transport.facade import (
     array_collectives,
+    arrays,
     collectives,
     communicators,
     completion,
     extensions,
-    message,
     native_calls,
     neighborhoods,
     object_collectives,
@@ -75,7 +75,7 @@ def install() -> None:
     os.register_at_fork(after_in_parent=node.forked)
     for family in (
         selection,
-        message,
+        arrays,
         communicators,
         point_to_point,
         probing,

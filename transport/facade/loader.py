@@ -24,11 +24,12 @@ _UNEXPECTED_TAG = 32767  # the largest that every MPI has
 
 
 class _Loader:
-    """mpi4py's own loader; the facade goes in after it has run. It derives from nothing
-    of importlib.abc, which takes long to load."""
+    """A module's own loader, and what goes around it. It derives from nothing of importlib.abc,
+    which takes long to load."""
 
-    def __init__(self, real: Any) -> None:
+    def __init__(self, real: Any, around: Callable[[Callable[[], None]], None]) -> None:
         self._real = real
+        self._around = around
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -38,33 +39,51 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        self._real.exec_module(module)  # MPI_Init happens here
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._real
-        activate()
+        def load() -> None:
+            self._real.exec_module(module)
+            if module.__spec__ is not None:
+                module.__spec__.loader = self._real
+
+        self._around(load)
 
 
 class _Finder:
+    def __init__(self, name: str, around: Callable[[Callable[[], None]], None]) -> None:
+        self.name = name
+        self._around = around
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _TARGET:
+        if fullname != self.name:
             return None
         sys.meta_path.remove(
             self
-        )  # mpi4py may have a finder of its own: ask it as if we were not here
+        )  # the module may have a finder of its own: ask it as if we were not here
         spec = importlib.util.find_spec(fullname)
         if spec is not None:
-            spec.loader = cast(Any, _Loader(spec.loader))
+            spec.loader = cast(Any, _Loader(spec.loader, self._around))
         return spec
+
+
+def around_import(name: str, around: Callable[[Callable[[], None]], None]) -> None:
+    """When the module is imported, once, `around` is called with what loads it. Does nothing the
+    second time."""
+    if not any(isinstance(finder, _Finder) and finder.name == name for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(name, around))
 
 
 def install_finder() -> None:
     """From now on `from mpi4py import MPI` gives the facade. Does nothing the second time."""
     if _TARGET in sys.modules:
         activate()
-    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    else:
+        around_import(_TARGET, _load_and_activate)
+
+
+def _load_and_activate(load: Callable[[], None]) -> None:
+    load()  # MPI_Init happens here
+    activate()
 
 
 @functools.cache

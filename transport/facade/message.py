@@ -8,44 +8,23 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, NamedTuple
 
-import numpy
 from mpi4py import MPI
 
+from pagewire.transport.facade.arrays import TYPES, is_array
 from pagewire.transport.facade.buffers import (
     format_of,
     has_array_interface,
     has_protocol,
     open_buffer,
 )
-from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Selection
+from pagewire.transport.facade.selection import Selection
 
 _frombuffer = MPI.buffer.frombuffer
-_ndarray = numpy.ndarray
-
-
-def _types_of_arrays() -> dict[numpy.dtype[Any], MPI.Datatype]:
-    found = {}
-    for code in numpy.typecodes["All"]:
-        try:
-            datatype = MPI._typedict.get(numpy.empty(0, code).data.format)
-        except ValueError:  # not exported as a buffer: dates
-            continue
-        if datatype is not None and datatype.handle in CONTIGUOUS_SIZES:
-            found[numpy.dtype(code)] = datatype
-    return found
-
-
-ARRAY_TYPES: dict[numpy.dtype[Any], MPI.Datatype] = {}
-
-
-def install() -> None:
-    """Learn the types of arrays, which MPI tells once it is up; after those of selection."""
-    ARRAY_TYPES.update(_types_of_arrays())
 
 
 def send_span(spec: Any) -> Any:
     """The span that a send specification means; a derived type's bytes are packed."""
-    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES:
+    if is_array(spec):
         try:
             return _frombuffer(spec, True)
         except (ValueError, BufferError):
@@ -55,7 +34,7 @@ def send_span(spec: Any) -> Any:
 
 def receive_span(spec: Any) -> Any:
     """The span where a message for a receive specification lands."""
-    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES:
+    if is_array(spec):
         try:
             return _frombuffer(spec, False)
         except (ValueError, BufferError):
@@ -191,13 +170,13 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
 
     Without a count, the buffer is taken to hold `blocks` blocks and the count of one is found.
     """
-    if type(spec) is _ndarray and spec.dtype in ARRAY_TYPES and blocks and spec.size % blocks == 0:
+    if is_array(spec) and blocks and spec.size % blocks == 0:
         try:
             view = _frombuffer(spec, readonly)
         except (ValueError, BufferError):
             pass  # Fortran order, or not contiguous at all
         else:
-            count, datatype = spec.size // blocks, ARRAY_TYPES[spec.dtype]
+            count, datatype = spec.size // blocks, TYPES[spec.dtype]
             return Selection(view.address, count, datatype, view, spec.itemsize)
     items = _unpack(spec, (list, tuple))
     address, nbytes, datatype, owner = _memory(items, readonly)
@@ -231,7 +210,7 @@ def select_vector(spec: Any, readonly: bool, blocks: int) -> list[Selection]:
     displacements = items.displacements
     if displacements is None:
         starts = [sum(counts[:i]) for i in range(blocks)]
-    elif hasattr(displacements, "__index__") and not isinstance(displacements, _ndarray):
+    elif hasattr(displacements, "__index__") and not hasattr(displacements, "__len__"):
         starts = [index(displacements) * i for i in range(blocks)]
     else:
         starts = per_block(displacements, blocks)
@@ -286,7 +265,8 @@ def bytes_given(spec: Any, is_vector: bool = False) -> int:
         _, nbytes, datatype, _ = _memory(items, True)
         if items.counts is None:
             return nbytes
-        num_elements = int(numpy.sum(items.counts))
+        is_one = not hasattr(items.counts, "__len__")
+        num_elements = index(items.counts) if is_one else sum(map(index, items.counts))
     except (TypeError, ValueError, KeyError, BufferError, NotImplementedError, MPI.Exception):
         return 0
     return num_elements * datatype.Get_size() if datatype != MPI.DATATYPE_NULL else 0

@@ -7,10 +7,10 @@ arithmetic, which calls Python for user-defined operations. Types that reach out
 are left to MPI.
 """
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 from mpi4py import MPI
 
 from pagewire.native import ffi, lib
@@ -21,7 +21,7 @@ from pagewire.transport.facade.collectives import (
     replace_collectives,
     root_of,
 )
-from pagewire.transport.facade.message import ARRAY_TYPES, per_block, select
+from pagewire.transport.facade.message import per_block, select
 from pagewire.transport.facade.mpi_library import handle_of
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.selection import Selection, Span
@@ -37,10 +37,6 @@ def _predefined() -> dict[int, int]:
     operations = [op for op in vars(MPI).values() if isinstance(op, MPI.Op)]
     others = (MPI.OP_NULL, MPI.REPLACE, MPI.NO_OP)
     return {op.handle: handle_of(op) for op in operations if op not in others}
-
-
-_TYPES: dict[int, int] = {}
-"""The types of arrays by handle: as C has them."""
 
 
 def _reducible(datatype: MPI.Datatype) -> bool:
@@ -93,7 +89,7 @@ def _combine(
         0 if result is None else result.address,
         sending.count,
         sending.element_bytes or datatype.extent,
-        _TYPES.get(datatype.handle) or handle_of(datatype),
+        handle_of(datatype),
         handle_of(op) if known is None else known,
         traits,
     )
@@ -163,12 +159,12 @@ def _reduce_scatter(
 
 def _everybodys(channel: Channel, count: int) -> list[int]:
     """The ranks' own receive counts, which nobody was told."""
-    counts = numpy.zeros(channel.size, "q")
+    counts = array("q", bytes(8 * channel.size))
     counts[channel.rank] = count
-    address: int = counts.ctypes.data
+    address, _ = counts.buffer_info()
     spans = [Span(address + 8 * rank, 8, counts) for rank in range(channel.size)]
     spreading.allgather_each(channel, spans)
-    return [int(each) for each in counts]
+    return list(counts)
 
 
 def _reduce_scattered(
@@ -193,7 +189,6 @@ def _exscan(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM) 
 
 def install() -> None:
     PREDEFINED.update(_predefined())
-    _TYPES.update((each.handle, handle_of(each)) for each in ARRAY_TYPES.values())
     reductions: dict[str, Callable[..., Any]] = {
         "Reduce": _reduce,
         "Allreduce": _allreduce,
