@@ -112,3 +112,24 @@ def test_an_extension_that_calls_mpi_itself_ends_a_strict_run(sums, is_imported)
     done = ran("launch", "-n", "3", "-q", "--strict", sums(is_imported), code=1)
     assert f"NotCarriedError: run.strict: {NOT_CARRIED}" in done.stderr
     assert ("6" in done.stdout.split()) != is_imported  # ctypes is noticed at the end
+
+
+SLOW_NUMPY = """
+import time
+
+typecodes, ndarray = {"All": ""}, list
+until = time.process_time() + 0.5
+while time.process_time() < until:
+    pass
+"""
+
+
+def test_import_of_numpy_is_no_compute(tmp_path):
+    """The facade may have loaded it already, when MPI started."""
+    (tmp_path / "numpy.py").write_text(SLOW_NUMPY)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from mpi4py import MPI\nbegan = MPI.Wtime()\nimport numpy\nprint(MPI.Wtime() - began)\n"
+    )
+    done = ran("launch", "-n", "1", "-q", str(program))
+    assert 0 < float(done.stdout) < 0.25
