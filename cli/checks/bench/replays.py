@@ -1,6 +1,6 @@
-"""What replays cost: long messages between two nodes, where nothing contends; a halo on many nodes in
-one process, with and without page faults, and divided over two. Each row is measured in processes
-of its own, whose memory it shows."""
+"""What replays cost: long messages between two nodes, where nothing contends; a halo on many nodes
+in one process, with and without page faults, and divided over two. Each row is measured in
+processes of its own, whose memory it shows."""
 
 import concurrent.futures
 import json
