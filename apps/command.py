@@ -116,7 +116,8 @@ class Parser(argparse.ArgumentParser):
         raise HelpRequest(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}. Remedy: see --help.")
+        ours = "; options of pagewire stand before the program" if "unrecognized" in message else ""
+        raise InputError(f"{message}. Remedy: see --help{ours}.")
 
 
 def run_mini_app(

@@ -1,8 +1,9 @@
-"""Folders that a command writes to, and room on their file systems: what is missing there ends runs
-in odd ways."""
+"""Folders that a command writes to, room on their file systems, and room for addresses: what is
+missing there ends runs in odd ways."""
 
 import os
 import pathlib
+import resource
 
 from pagewire.native.output import OutputError
 from pagewire.native.settings import ConfigError
@@ -13,6 +14,8 @@ _RANK_BYTES = 32 << 10
 
 _FULL_BYTES = 8 << 10
 _SHARED_MEMORY = "/dev/shm"
+_ADDRESSES_BYTES = 1 << 30
+"""A rank may need so many: 0.3 GiB for Python, NumPy and MPI, and what its program allocates."""
 
 
 def cache_folder(name: str) -> pathlib.Path:
@@ -51,6 +54,9 @@ def explain(folder: str) -> str:
             f"; {_SHARED_MEMORY}, which MPI needs, is full: make room, or mount it larger "
             "(docker run --shm-size)"
         )
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < _ADDRESSES_BYTES:
+        found += f"; no process may have more than {limit >> 20} MiB of addresses: raise ulimit -v"
     return found
 
 

@@ -1,5 +1,5 @@
-"""The first call of mpirun.sh, which makes an environment: interrupted, and two at a time. It lasts
-until it is interrupted: the package index that it asks never answers."""
+"""The first call of mpirun.sh, which makes an environment: interrupted, two at a time, and after the
+folder was moved. It lasts until it is interrupted: the package index that it asks never answers."""
 
 import os
 import pathlib
@@ -83,3 +83,17 @@ def test_half_made_environment_is_made_again_by_one_of_two_first_calls(place, tm
     for run in runs:
         interrupt(run)
     beside.end()
+
+
+def test_environment_that_was_moved_is_made_again(place, tmp_path, index):
+    venv, moved = tmp_path / "venv", tmp_path / "moved"
+    for folder in (venv, moved):
+        run = first_call(place, folder, index)
+        run.until((folder / "requirements.txt").exists, timeout_s=120)
+        interrupt(run)
+        if folder is venv:
+            (venv / "requirements.txt").unlink()
+            venv.rename(moved)
+    assert f"{moved} was made as {venv}, so it is made again" in run.stderr
+    script = (moved / "bin" / "pip").read_text(encoding="utf-8")
+    assert str(moved / "bin") in script and str(venv / "bin") not in script

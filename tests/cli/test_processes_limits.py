@@ -5,6 +5,7 @@ import errno
 import mmap
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,12 @@ def test_file_system_that_does_not_count_is_never_full(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: Uncounted)
     space.check(str(tmp_path), 1024)
     assert space.explain(str(tmp_path)) == ""
+
+
+def test_short_address_space_is_named_behind_a_failure(tmp_path, monkeypatch):
+    limits = {resource.RLIMIT_AS: (200 << 20, resource.RLIM_INFINITY)}
+    monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
+    assert "200 MiB of addresses: raise ulimit -v" in space.explain(str(tmp_path))
 
 
 @pytest.fixture
