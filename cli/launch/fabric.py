@@ -136,15 +136,20 @@ def environment(environ: Mapping[str, str], mpi: Mpi, directory: str = "") -> di
             result[name] = value
     here = folder()
     result["FI_PROVIDER_PATH"] = _joined(str(here), environ.get("FI_PROVIDER_PATH", ""))
+    marks, libraries = here / _marks(mpi), environ.get("LD_LIBRARY_PATH", "")
+    by_name = " " in str(marks)  # where the loader cuts LD_PRELOAD, but not LD_LIBRARY_PATH
+    if by_name:
+        result["LD_LIBRARY_PATH"] = libraries = _joined(libraries, str(here))
     # The user's first: a sanitizer's library must be.
-    result["LD_PRELOAD"] = _joined(*environ.get("LD_PRELOAD", "").split(), str(here / _marks(mpi)))
+    before = environ.get("LD_PRELOAD", "").split()
+    result["LD_PRELOAD"] = _joined(*before, marks.name if by_name else str(marks))
     if mpi.library_folder:
         folders = [mpi.library_folder]
         if directory and mpi.kind == "mpich":
             folders.append(_make_links(mpi.library_folder, directory))
         # The libfabric of the wheel, before one that the user's folders have.
         folders += [each for each in (f"{mpi.library_folder}/mpich",) if os.path.isdir(each)]
-        result["LD_LIBRARY_PATH"] = _joined(*folders, environ.get("LD_LIBRARY_PATH", ""))
+        result["LD_LIBRARY_PATH"] = _joined(*folders, libraries)
     return {**result, **mpi.variables()}
 
 

@@ -9,7 +9,12 @@ pytest.importorskip("mpi4py.MPI")
 @pytest.mark.parametrize(
     ("app", "words", "code", "message"),
     [
-        ("hpcg", "--memory part", 2, "--memory part. Remedy: see --help; options of pagewire stand "),
+        (
+            "hpcg",
+            "--memory part",
+            2,
+            "--memory part. Remedy: see --help; options of pagewire stand ",
+        ),
         ("hpcg", "--size 8 --sets 1 --dump-state /no/such/folder/f", 2, "No such file"),
         ("hpl", "--P 2 --Q 2", 2, "2 x 2 = 4; allowed: 2, the number of ranks"),
         ("lammps", "--size 1 --skin 3", 2, "sigma wide in x"),

@@ -204,6 +204,17 @@ def test_environment_passes_its_own_check_and_does_not_grow(kind):
     assert fabric.environment(made, mpi) == made
 
 
+def test_marks_are_found_by_name_where_the_loader_would_cut_their_path(monkeypatch):
+    """It takes LD_PRELOAD apart at spaces, and LD_LIBRARY_PATH at colons alone."""
+    here = pathlib.Path("/my programs/fabric")
+    monkeypatch.setattr(fabric, "folder", lambda: here)
+    mpi = mpi_choice.Mpi("mpiexec", "/mpi/lib", "mpich")
+    made = fabric.environment({"LD_PRELOAD": "libasan.so", "LD_LIBRARY_PATH": "/mine"}, mpi)
+    assert made["LD_PRELOAD"] == "libasan.so:libpagewire-mpi.so"
+    assert made["LD_LIBRARY_PATH"] == f"/mpi/lib:/mine:{here}"
+    assert fabric.environment(made, mpi) == made
+
+
 def test_mpich_has_the_name_of_debians_library_in_the_runs_folder(tmp_path):
     library = tmp_path / "own" / "libmpi.so.12"
     library.parent.joinpath("mpich").mkdir(parents=True)

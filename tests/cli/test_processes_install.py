@@ -1,5 +1,5 @@
-"""The first call of mpirun.sh, which makes an environment: interrupted, two at a time, and after the
-folder was moved. It lasts until it is interrupted: the package index that it asks never answers."""
+"""The first call of mpirun.sh, which makes an environment: interrupted, two at a time, and after it
+was moved. It lasts until it is interrupted: the package index that it asks never answers."""
 
 import os
 import pathlib

@@ -33,20 +33,34 @@ int pw_children_init(pw_children *self, int *fd)
     return *fd < 0 ? -1 : 0;
 }
 
+#define PATHS_BYTES 4096
+
+/* A path, or its first num_chars, and behind it what the variable has. False: too long. */
+static bool prepend(const char *path, int num_chars, const char *variable, char out[PATHS_BYTES])
+{
+    const char *before = getenv(variable);
+    const int length = snprintf(out, PATHS_BYTES, "%.*s%s%s", num_chars, path, before ? ":" : "",
+                                before ? before : "");
+    return length >= 0 && length < PATHS_BYTES;
+}
+
 static void become(const pw_children *self, char **command, const char *library,
                    const char *variable)
 {
-    const char *before = getenv("LD_PRELOAD");
-    char preload[4096];
-    int length = snprintf(preload, sizeof preload, "%s%s%s", library, before ? ":" : "",
-                          before ? before : "");
+    char preload[PATHS_BYTES], folders[PATHS_BYTES];
+    const char *slash = strrchr(library, '/');
+    const bool by_name = slash && strchr(library, ' '); /* at which the loader cuts LD_PRELOAD */
+    const bool fits =
+        prepend(by_name ? slash + 1 : library, -1, "LD_PRELOAD", preload) &&
+        (!by_name || prepend(library, (int)(slash - library), "LD_LIBRARY_PATH", folders));
     setrlimit(RLIMIT_NOFILE, &self->descriptors);
     sigprocmask(SIG_UNBLOCK, &self->signals, NULL);
-    if (length < 0 || (size_t)length >= sizeof preload) errno = E2BIG;
+    if (!fits) errno = E2BIG;
     else {
         setenv(PW_AGENT_VARIABLE, variable, 1);
         unsetenv(PW_ENTERED_VARIABLE);
         setenv("LD_PRELOAD", preload, 1);
+        if (by_name) setenv("LD_LIBRARY_PATH", folders, 1);
         execvp(command[0], command);
     }
     int error = errno;
