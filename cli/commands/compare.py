@@ -208,6 +208,7 @@ def check(wanted: Wanted) -> None:
     if wanted.compute not in COMPUTE:
         raise ConfigError(f"--compute '{wanted.compute}': allowed is one of {', '.join(COMPUTE)}")
     check_number(1, wanted.num_runs)
+    compare_table.chosen(wanted.columns)
     if wanted.must_be_equal and wanted.num_runs == 1:
         raise ConfigError("--equal needs runs to hold against each other: --runs 2 or more")
     for name in ("json", "csv", "plot", "html"):
@@ -235,7 +236,7 @@ def _show(result: Mapping[str, Any], wanted: Wanted) -> None:
         left = result["incomplete"]
         missing, num_planned = left["missing_runs"], left["planned_runs"]
         title += f"; INCOMPLETE, {num_planned - len(missing)} of {num_planned} runs"
-    compare_table.show(entries, title)
+    compare_table.show(entries, title, compare_table.chosen(wanted.columns))
     if wanted.baseline:
         print(f"Slowdown: against the rows of {wanted.baseline}.")
     if wanted.num_runs > 1:

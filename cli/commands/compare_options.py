@@ -38,6 +38,14 @@ def sweep_option() -> Any:
     )
 
 
+def columns_option() -> Any:
+    """--columns of the same."""
+    return typer.Option(
+        metavar="all|NAME,...",
+        help="figures that the table shows, by their names in --json (those that fit)",
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
     """What the command line asks of a comparison."""
@@ -54,6 +62,7 @@ class Wanted:
             help="what ratios refer to: pretouch, run.timeout=1ms, or several (the first row)",
         ),
     ] = ""
+    columns: Annotated[str, columns_option()] = ""
     compute: Annotated[
         str,
         typer.Option(

@@ -11,6 +11,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from pagewire.native.settings import ConfigError, suggestion
+
 
 class Column(NamedTuple):
     """One figure of an entry; the least is the best."""
@@ -59,12 +61,36 @@ _WIDEST = 10_000
 _NO_FIGURES = frozenset({"ranks", "slowdown"})
 
 
-def show(entries: Sequence[Mapping[str, Any]], title: str, *, has_bytes: bool = True) -> None:
-    """Print the table and what is to be said below it; has_bytes: of the bytes received too."""
+def chosen(names: str) -> list[Column]:
+    """The columns that --columns asks for; none: those that fit. Raises ConfigError."""
+    known = {each.key: each for each in COLUMNS}
+    wanted = [each.strip() for each in names.split(",") if each.strip()]
+    for name in wanted:
+        if name not in known and wanted != ["all"]:
+            raise ConfigError(
+                f"--columns '{name}': allowed is all, or some of {', '.join(known)}"
+                f"{suggestion(name, known)}"
+            )
+    return list(COLUMNS) if wanted == ["all"] else [known[name] for name in wanted]
+
+
+def show(
+    entries: Sequence[Mapping[str, Any]],
+    title: str,
+    columns: Sequence[Column] = (),
+    *,
+    has_bytes: bool = True,
+) -> None:
+    """Print the table and what is to be said below it; columns: those of `chosen`; has_bytes: of
+    the bytes received too."""
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=_PLAIN_WIDTH)
-    shown, omitted = _fitting(entries, title, console)
+    if columns:
+        shown, omitted = table(entries, title, columns), []
+        console = Console(width=max(console.width, _width(shown, console)))
+    else:
+        shown, omitted = _fitting(entries, title, console)
     console.print(shown)
     for line in (*_omission(omitted), *(notes(entries) if has_bytes else failures(entries))):
         console.print(line, highlight=False, markup=False)
@@ -79,8 +105,7 @@ def _fitting(
     columns, omitted = list(COLUMNS), []
     while True:
         made = table(entries, title, columns)
-        needed = Measurement.get(console, console.options.update_width(_WIDEST), made).maximum
-        if not columns or needed <= console.width:
+        if not columns or _width(made, console) <= console.width:
             return made, [each for each in COLUMNS if each in omitted]
         alike = [
             each for each in columns if len({mean_of(entry, each.key) for entry in ended}) <= 1
@@ -89,11 +114,15 @@ def _fitting(
         columns.remove(omitted[-1])
 
 
+def _width(made: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update_width(_WIDEST), made).maximum
+
+
 def _omission(omitted: Sequence[Column]) -> list[str]:
     if not omitted:
         return []
     names = ", ".join(each.text_of or each.head for each in omitted)
-    return [f"No room for: {names}; --csv and --json have all."]
+    return [f"No room for: {names}; --columns chooses, --csv and --json have all."]
 
 
 def table(

@@ -69,6 +69,7 @@ def replay(files: Sequence[str], asked: Asked, given: Given) -> int:
 
 def _replay(file: str, asked: Asked, given: Given, jobs: Jobs = ()) -> int:
     """jobs: the files of each of several alone, if the file holds them all."""
+    compare_table.chosen(asked.columns)
     if asked.matching not in MATCHINGS:
         raise ConfigError(
             f"--matching '{asked.matching}': allowed is one of {', '.join(MATCHINGS)}"
@@ -401,7 +402,7 @@ def _show(result: Mapping[str, Any], asked: Asked) -> None:
     """Table and files."""
     entries, own = result["entries"], result["replay"]
     title = f"{result['program']}, {result['ranks']} ranks, replayed"
-    compare_table.show(entries, title, has_bytes=False)
+    compare_table.show(entries, title, compare_table.chosen(asked.columns), has_bytes=False)
     for warning in own["warnings"]:
         progress.say(warning)
     unmatched = own["unmatched"]

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 from pagewire.cli.commands.application import app
-from pagewire.cli.commands.compare_options import memory_option, policy_option, sweep_option
+from pagewire.cli.commands.compare_options import (
+    columns_option,
+    memory_option,
+    policy_option,
+    sweep_option,
+)
 from pagewire.cli.commands.setting_options import Given, takes_settings
 
 
@@ -21,6 +26,7 @@ class Asked:
         str,
         typer.Option(metavar="ROW", help="what ratios refer to, as in compare (the first row)"),
     ] = ""
+    columns: Annotated[str, columns_option()] = ""
     verify: Annotated[
         bool,
         typer.Option(

@@ -163,6 +163,19 @@ def test_table_fits_80_columns_and_says_what_has_no_room(monkeypatch, capsys):
     assert "No room for: faults" in omission and "--csv and --json have all" in omission
 
 
+def test_table_has_the_columns_that_are_asked_for(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    entries = [entry(row, 1.0 + idx) for idx, row in enumerate(rows(memory="pretouch,part"))]
+    compare_table.show(entries, "title", compare_table.chosen("wall_time_s, err_messages"))
+    out = capsys.readouterr().out
+    assert "wall" in out and out.index("wall") < out.index("ERRs") and "faults" not in out
+    compare_table.show(entries, "title", compare_table.chosen("all"))
+    out = capsys.readouterr().out
+    assert "NIC memory" in out and "No room for" not in out
+    with pytest.raises(ConfigError, match="'wall_time': allowed is .* did you mean 'wall_time_s'"):
+        compare_table.chosen("err_messages,wall_time")
+
+
 def test_page_names_the_values_of_swept_settings():
     (row, _) = rows("run.timeout=100us,1ms", memory="part")
     assert page.name_of(entry(row, 1.0)) == row.name
