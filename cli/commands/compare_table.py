@@ -86,8 +86,9 @@ def show(
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=_PLAIN_WIDTH)
+    omitted: list[Column] = []
     if columns:
-        shown, omitted = table(entries, title, columns), []
+        shown = table(entries, title, columns)
         console = Console(width=max(console.width, _width(shown, console)))
     else:
         shown, omitted = _fitting(entries, title, console)
