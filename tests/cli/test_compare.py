@@ -172,7 +172,7 @@ def test_table_has_the_columns_that_are_asked_for(monkeypatch, capsys):
     compare_table.show(entries, "title", compare_table.chosen("all"))
     out = capsys.readouterr().out
     assert "(KiB)" in out and "No room for" not in out
-    with pytest.raises(ConfigError, match="'wall_time': allowed is .* did you mean 'wall_time_s'"):
+    with pytest.raises(ConfigError, match="'wall_time': allowed is .*did you mean 'wall_time_s'"):
         compare_table.chosen("err_messages,wall_time")
 
 
