@@ -33,13 +33,19 @@ static void move_marks(pw_driver_core *core, pw_time since_ns)
     }
 }
 
-void pw_driver_forget_records(pw_driver *driver)
+/* Those of the run, and those of the trace, move no more. */
+static void forget_marks(pw_driver_core *core, uint32_t span, const pw_trace *trace)
 {
-    pw_driver_core *core = driver->core;
     uint32_t num_kept = 0;
     for (uint32_t i = 0; i < core->num_marks; i++)
-        if (core->marks[i].trace != driver->trace) core->marks[num_kept++] = core->marks[i];
+        if (core->marks[i].instant.span != span && core->marks[i].trace != trace)
+            core->marks[num_kept++] = core->marks[i];
     core->num_marks = num_kept;
+}
+
+void pw_driver_forget_records(pw_driver *driver)
+{
+    forget_marks(driver->core, 0, driver->trace);
     pw_library_thread_forget_records(&driver->user);
 }
 
@@ -64,10 +70,7 @@ static void close_first_run(pw_driver_core *core)
     pw_tasklet_run *run = core->first_run;
     for (uint32_t i = 0; i < run->num_pages; i++)
         pw_presence_settle(run->pages[i].presence, run->pages[i].page, run->span);
-    uint32_t num_kept = 0;
-    for (uint32_t i = 0; i < core->num_marks; i++)
-        if (core->marks[i].instant.span != run->span) core->marks[num_kept++] = core->marks[i];
-    core->num_marks = num_kept;
+    forget_marks(core, run->span, NULL);
     pw_cpu_close(&core->cpu, run->span);
     core->first_run = run->next;
     if (!core->first_run) core->last_run = NULL;
@@ -434,18 +437,16 @@ static bool is_absent(const pw_driver *driver, uint64_t page)
  * taken the page away since. */
 static bool is_known_page(const pw_driver *driver, const pw_tasklet_job *job)
 {
-    if (pw_presence_present_ns(&driver->presence, job->page) == INT64_MIN ||
-        is_absent(driver, job->page))
-        return false;
+    bool was_brought = false;
     for (int i = 0; i < 2; i++) {
         const pw_recent_transaction *transaction = &driver->core->transactions[i];
         const uint32_t num_ranges = is_current(driver, transaction) ? transaction->num_ranges : 0;
         for (uint32_t range = 0; range < num_ranges; range++)
-            if (job->page >= transaction->ranges[range].first_page &&
-                job->page < transaction->ranges[range].end_page)
-                return true;
+            was_brought |= job->page >= transaction->ranges[range].first_page &&
+                           job->page < transaction->ranges[range].end_page;
     }
-    return false;
+    return was_brought && pw_presence_present_ns(&driver->presence, job->page) != INT64_MIN &&
+           !is_absent(driver, job->page);
 }
 
 static void note_transaction(pw_driver *driver, const pw_tasklet_job *job, uint64_t first_page,
