@@ -611,6 +611,26 @@ bool pw_library_thread_next_err(const pw_library_user *user, pw_time known_ns, p
     return false;
 }
 
+/* The user's first ERR of the wake-up that is not sent; NULL: none. */
+static const pw_library_message *first_of(const pw_library_user *user, const pw_wakeup *wakeup)
+{
+    uint32_t idx = wakeup->first_unsent;
+    while (idx != PW_NO_MESSAGE && wakeup->messages[idx].user != user)
+        idx = wakeup->messages[idx].next_unsent;
+    return idx == PW_NO_MESSAGE ? NULL : &wakeup->messages[idx];
+}
+
+pw_time pw_library_thread_next_err_ns(const pw_library_user *user)
+{
+    pw_library_thread *thread = user->thread;
+    pw_time next_ns = PW_NEVER;
+    for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next) {
+        const pw_library_message *message = wakeup->num_errs ? first_of(user, wakeup) : NULL;
+        if (message) next_ns = pw_earlier(next_ns, err_ns_of(thread, wakeup, message));
+    }
+    return next_ns;
+}
+
 void pw_library_thread_release(pw_library_thread *thread, const pw_time *bound_ns)
 {
     for (pw_wakeup *wakeup = thread->first; wakeup; wakeup = wakeup->next)

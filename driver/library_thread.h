@@ -226,6 +226,8 @@ pw_time pw_library_thread_err_ns(pw_library_thread *thread, const pw_faulting_bl
 /* The user's next ERR that nothing can move any more, of those before known_ns, the latest bound
  * that has changed. False: none. */
 bool pw_library_thread_next_err(const pw_library_user *user, pw_time known_ns, pw_err_order *out);
+/* None of the user's ERRs leaves before, as things are now; PW_NEVER: it has none to send. */
+pw_time pw_library_thread_next_err_ns(const pw_library_user *user);
 /* An impairment takes the block's ERR. */
 void pw_library_thread_lose_err(const pw_faulting_block *block);
 /* No block of the transfer that the bound is of arrives any more: its ERRs are final. */

@@ -86,7 +86,7 @@ static void passage_packet_range(const pw_block_frame *block, uint32_t packet, u
                                              : *first + PW_PACKET_BYTES - 1;
 }
 
-pw_fault pw_passage_fault(const pw_arrival *arrival)
+pw_fault pw_passage_fault(const pw_ni *ni, const pw_arrival *arrival)
 {
     const pw_block_frame *block = arrival->block;
     return (pw_fault){
@@ -100,7 +100,8 @@ pw_fault pw_passage_fault(const pw_arrival *arrival)
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
         .transfer_first_page = pw_page_of(block->transfer_address),
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
-        .bound_ns = &arrival->inbound->bound_ns,
+        .bound_ns =
+            ni->firmware.is_in_order ? &ni->bounds.known_ns : &arrival->inbound->bound_ns,
     };
 }
 
@@ -151,7 +152,7 @@ void pw_faults_count_pages(pw_ni *ni, const pw_passage *way)
 
 static void report_faults(pw_ni *ni, const pw_passage *way)
 {
-    pw_fault fault = pw_passage_fault(&way->arrival);
+    pw_fault fault = pw_passage_fault(ni, &way->arrival);
     for (uint32_t packet = 0; packet < way->arrival.block->num_packets; packet++)
         pw_faults_report_packet(ni, way, &fault, packet);
     pw_faults_count_pages(ni, way);
@@ -173,7 +174,7 @@ void pw_destination_refuse(pw_ni *ni)
 {
     const pw_arrival *arrival = &ni->arrival;
     const pw_service *service = &ni->service;
-    pw_fault fault = pw_passage_fault(arrival);
+    pw_fault fault = pw_passage_fault(ni, arrival);
     bool has_err = pw_driver_err_ns(&ni->driver, &fault) != PW_NEVER;
     pw_time leaves_ns = err_ns(ni, arrival, &fault);
     bool follows = leaves_ns != PW_NEVER;
@@ -197,8 +198,7 @@ void pw_destination_refuse(pw_ni *ni)
         out.code = 0;
     }
     answer_send(ni, arrival->block, arrival->sent_ns, out);
-    pw_bounds_send_errs(ni, arrival->inbound->bound_ns);
-    if (pw_driver_is_brief(&ni->driver)) pw_bounds_tell_later(ni, arrival->inbound);
+    pw_bounds_refused(ni, arrival->inbound);
 }
 
 static pw_verdict faults_refuse_or_ask(pw_ni *ni, const pw_passage *way)
@@ -360,7 +360,7 @@ static int write_stalling(pw_ni *ni, pw_passage *way)
 {
     const pw_block_frame *block = way->arrival.block;
     pw_residency *walk = &way->arrival.inbound->walk;
-    pw_fault fault = pw_passage_fault(&way->arrival);
+    pw_fault fault = pw_passage_fault(ni, &way->arrival);
     pw_time end_ns = way->arrival.end_ns, admitted_ns = INT64_MIN;
     int code = PW_OK;
     for (uint32_t packet = 0; packet < block->num_packets && code == PW_OK; packet++) {
@@ -599,7 +599,7 @@ static pw_verdict check_notification(pw_ni *ni, pw_passage *way)
     pw_time end_ns = way->arrival.end_ns;
     uint64_t page = pw_page_of(inbound->notification.address);
     pw_residency walk = {.for_write = true};
-    pw_fault fault = pw_passage_fault(&way->arrival);
+    pw_fault fault = pw_passage_fault(ni, &way->arrival);
     fault.block_first_page = fault.transfer_first_page = page;
     fault.block_end_page = fault.transfer_end_page = page + 1;
     if (ni->settings->stall) { /* the access waits, the block does not */

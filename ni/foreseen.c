@@ -28,17 +28,20 @@ static int channel_of(const pw_ni *ni, const pw_control_frame *answer)
 
 void pw_bounds_want(pw_ni *ni, const pw_control_frame *answer)
 {
+    if (ni->firmware.is_in_order) return;
     int channel = channel_of(ni, answer);
     if (channel < 0) return; /* over: its CLOSE or ABORT says more than a bound */
     pw_bounds *bounds = &ni->bounds;
     pw_time latency_ns = pw_ni_path(ni, answer->header.source_node)->latency_ns;
-    const pw_wanted_bound asked = {.need_ns = (pw_time)answer->argument0 - latency_ns,
+    const pw_wanted_bound asked = {.leaves_ns = (pw_time)answer->argument0 - 2 * latency_ns,
                                    .stream = answer->header.stream,
                                    .channel = (uint32_t)channel};
+    bounds->earliest_ns =
+        pw_earlier(bounds->num_wanted ? bounds->earliest_ns : PW_NEVER, asked.leaves_ns);
     for (uint32_t i = 0; i < bounds->num_wanted; i++) {
         pw_wanted_bound *wanted = &bounds->wanted[i];
         if (wanted->channel != asked.channel) continue;
-        if (wanted->stream != asked.stream || asked.need_ns < wanted->need_ns) *wanted = asked;
+        if (wanted->stream != asked.stream || asked.leaves_ns < wanted->leaves_ns) *wanted = asked;
         return;
     }
     if (PW_ARRAY_MAKE_ROOM(bounds->wanted, bounds->num_wanted, bounds->capacity, 8) < 0)
@@ -68,20 +71,24 @@ void pw_bounds_announce(pw_ni *ni)
 {
     pw_bounds *bounds = &ni->bounds;
     if (!bounds->num_wanted || ni->decision_wanted) return;
-    pw_time floor_ns = nothing_before_ns(ni);
+    pw_time floor_ns = nothing_before_ns(ni), earliest_ns = PW_NEVER;
+    if (floor_ns < bounds->earliest_ns) return;
     uint32_t num_kept = 0;
     for (uint32_t i = 0; i < bounds->num_wanted; i++) {
         const pw_wanted_bound wanted = bounds->wanted[i];
         const pw_transfer *transfer = pw_transfer_on(&ni->firmware, wanted.channel);
-        bool is_over = !transfer->active || transfer->stream != wanted.stream;
-        pw_time latency_ns = is_over ? 0 : pw_ni_path(ni, transfer->peer)->latency_ns;
-        pw_time at_ns =
-            floor_ns < PW_FRAME_TIME_MAX - latency_ns ? floor_ns + latency_ns : PW_FRAME_TIME_MAX;
-        if (!is_over && at_ns < wanted.need_ns) bounds->wanted[num_kept++] = wanted;
-        else if (!is_over)
-            send_bound(ni, transfer, at_ns); /* until the destination asks for more */
+        if (!transfer->active || transfer->stream != wanted.stream) continue;
+        if (floor_ns < wanted.leaves_ns) {
+            earliest_ns = pw_earlier(earliest_ns, wanted.leaves_ns);
+            bounds->wanted[num_kept++] = wanted;
+        } else { /* until the destination asks for more */
+            const pw_time latency_ns = pw_ni_path(ni, transfer->peer)->latency_ns;
+            const pw_time last_ns = PW_FRAME_TIME_MAX - latency_ns;
+            send_bound(ni, transfer, pw_earlier(floor_ns, last_ns) + latency_ns);
+        }
     }
     bounds->num_wanted = num_kept;
+    bounds->earliest_ns = earliest_ns;
 }
 
 /* --- destination --- */
@@ -105,25 +112,46 @@ static void send_err(pw_ni *ni, const pw_err_order *order, enum pw_frame_kind ki
     pw_engine_send_control(ni, order->source_node, &frame);
 }
 
-void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns)
+/* Those that are final, of the ones before known_ns. */
+static void send_errs(pw_ni *ni, pw_time known_ns)
 {
     pw_err_order order;
     while (pw_library_thread_next_err(&ni->driver.user, known_ns, &order))
         if (!order.is_lost) send_err(ni, &order, PW_FRAME_ERR);
 }
 
-void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound)
+/* Say before when none of the transfer's ERRs comes, when one is still to come. */
+static void tell_later(pw_ni *ni, const pw_inbound *inbound)
 {
     pw_err_order order;
     if (pw_library_thread_earliest_err(&ni->driver.core->thread, &inbound->bound_ns, &order))
         send_err(ni, &order, PW_FRAME_ERR_LATER);
 }
 
+void pw_bounds_reach(pw_ni *ni, pw_time known_ns)
+{
+    pw_bounds *bounds = &ni->bounds;
+    if (bounds->err_ns > known_ns) return;
+    bounds->known_ns = known_ns;
+    send_errs(ni, known_ns);
+    bounds->err_ns = pw_library_thread_next_err_ns(&ni->driver.user);
+}
+
+void pw_bounds_refused(pw_ni *ni, const pw_inbound *inbound)
+{
+    if (ni->firmware.is_in_order) {
+        ni->bounds.err_ns = pw_library_thread_next_err_ns(&ni->driver.user);
+        return;
+    }
+    send_errs(ni, inbound->bound_ns);
+    if (pw_driver_is_brief(&ni->driver)) tell_later(ni, inbound);
+}
+
 void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns)
 {
     if (at_ns <= inbound->bound_ns) return;
     inbound->bound_ns = at_ns;
-    if (inbound->has_page_ins) pw_bounds_send_errs(ni, at_ns);
+    if (inbound->has_page_ins && !ni->firmware.is_in_order) send_errs(ni, at_ns);
 }
 
 int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
@@ -132,15 +160,15 @@ int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame)
     ni->counters.stale_frames += !inbound;
     if (!inbound) return PW_OK;
     pw_bounds_note(ni, inbound, frame->time_ns);
-    pw_bounds_tell_later(ni, inbound);
+    tell_later(ni, inbound);
     return PW_OK;
 }
 
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound)
 {
-    if (!inbound->has_page_ins) return;
+    if (!inbound->has_page_ins || ni->firmware.is_in_order) return;
     pw_library_thread_release(&ni->driver.core->thread, &inbound->bound_ns);
-    pw_bounds_send_errs(ni, PW_NEVER);
+    send_errs(ni, PW_NEVER);
 }
 
 /* Nobody else on this node now, and enough blocks for it to matter. With HUPCF = 0 a present page

@@ -182,7 +182,8 @@ int pw_ni_create_like(const pw_ni *like, const pw_costs *costs, const pw_setting
     ni->memory = memory;
     ni->engines = &ni->own_engines;
     pw_regions_init(&ni->regions);
-    ni->copy_answer_ns = PW_NEVER;
+    ni->copy_answer_ns = ni->bounds.err_ns = PW_NEVER;
+    ni->bounds.known_ns = INT64_MIN;
     ni->engine_byte_ps_1000 = (uint64_t)(8000000000 / costs->receive_engine_mbps);
     int code = create_parts(ni);
     if (code < 0) {
@@ -435,12 +436,21 @@ static bool fault_waits(const pw_ni *ni)
     return next && next->kind == PW_EVENT_SOURCE_FAULT && pw_burst_waits(ni->bursts, ni->node);
 }
 
+/* Not behind an answer that is still on its way: it may change what comes next. */
+static pw_time next_event_ns(const pw_ni *ni)
+{
+    pw_time next_ns = pw_event_queue_next_ns(ni->events);
+    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns ||
+                 next_ns > ni->copy_answer_ns || ni->firmware.lookahead_full;
+    return waits ? PW_NEVER : next_ns;
+}
+
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_event event;
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
     while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
-           !pw_burst_is_full(ni->bursts) && pw_ni_next_ns(ni) <= last_ns && !fault_waits(ni) &&
+           !pw_burst_is_full(ni->bursts) && next_event_ns(ni) <= last_ns && !fault_waits(ni) &&
            pw_event_queue_pop(ni->events, &event)) {
         ni->num_events++;
         if (event.kind == PW_EVENT_DEPARTURE) {
@@ -457,18 +467,15 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
     if (pw_event_queue_lost_event(ni->events) || ni->firmware.lost_entry || ni->actions.is_short)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     if (ni->failure) return ni->failure;
-    pw_bounds_announce(ni);
+    if (!ni->firmware.is_in_order) pw_bounds_announce(ni);
+    else if (!ni->decision_wanted)
+        pw_bounds_reach(ni, pw_earlier(last_ns, next_event_ns(ni)));
     return take_events(ni, events, max);
 }
 
-/* Not behind an answer that is still on its way: it may change what comes next. */
 int64_t pw_ni_next_ns(const pw_ni *ni)
 {
-    if (ni->decision_wanted) return INT64_MIN;
-    pw_time next_ns = pw_event_queue_next_ns(ni->events);
-    bool waits = next_ns > ni->firmware.transactions.earliest_answer_ns ||
-                 next_ns > ni->copy_answer_ns || ni->firmware.lookahead_full;
-    return waits ? PW_NEVER : next_ns;
+    return ni->decision_wanted ? INT64_MIN : pw_earlier(next_event_ns(ni), ni->bounds.err_ns);
 }
 
 uint64_t pw_ni_num_events(const pw_ni *ni) { return ni->num_events; }
@@ -502,6 +509,8 @@ void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
     ni->has_no_bytes = true;
     pw_burst_pool_set_parts(ni->bursts, shared);
 }
+
+void pw_ni_set_in_order(pw_ni *ni) { ni->firmware.is_in_order = true; }
 
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->has_safe_wire = is_unsealed; }
 

@@ -234,6 +234,11 @@ void pw_ni_enter(pw_ni *ni);
 /* The way to every peer is this host's memory, which damages nothing: from now on packets go
  * without CRCs, unless an impairment is planned. In virtual time nothing changes. */
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed);
+/* From the beginning: what arrives is handed over in order of its time, and before the NI runs
+ * behind it. An ERR leaves when it is time, then, and nodes need not tell each other what may still
+ * come. In virtual time that is what the machine does; without it an ERR is taken for final when
+ * its own transfer cannot move it any more. */
+void pw_ni_set_in_order(pw_ni *ni);
 /* Shootdown: the OS changed the mapping of a range, of a process (fork: UINT64_MAX pages), or
  * anything (these, and pdid 0). Translations are dropped and counted, and the next block of every
  * transfer under way is walked anew. How long the OS waits for it. */

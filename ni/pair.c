@@ -125,7 +125,7 @@ static void report_faults(pw_ni *ni, const pw_passage ways[2], const pw_verdict 
     pw_fault faults[2];
     for (int i = 0; i < 2; i++) {
         bool takes_part = by[i].kind == PW_VERDICT_PASS && !ways[i].granted;
-        faults[i] = pw_passage_fault(&ways[i].arrival);
+        faults[i] = pw_passage_fault(ni, &ways[i].arrival);
         next[i] = 0;
         num_packets[i] = takes_part ? ways[i].arrival.block->num_packets : 0;
     }

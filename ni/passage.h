@@ -121,7 +121,7 @@ pw_verdict pw_passage_deliver(pw_ni *ni, pw_passage *way);
 pw_verdict pw_passage_finish(pw_ni *ni, pw_passage *way);
 
 /* destination.c: faults */
-pw_fault pw_passage_fault(const pw_arrival *arrival);
+pw_fault pw_passage_fault(const pw_ni *ni, const pw_arrival *arrival);
 /* Report the packet to the driver when it hits an absent page, or an active fault with HUPCF = 0.
  * Was it so? */
 bool pw_faults_report_packet(pw_ni *ni, const pw_passage *way, pw_fault *fault, uint32_t packet);

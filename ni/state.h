@@ -95,29 +95,32 @@ void pw_inbound_fail_unserved(pw_ni *ni, uint32_t peer);
  */
 
 typedef struct {
-    pw_time need_ns; /* at the destination: the bound that it waits for */
+    pw_time leaves_ns; /* from here: what comes no earlier is all that the destination waits for */
     uint32_t stream, channel;
 } pw_wanted_bound;
 
 typedef struct {
     pw_wanted_bound *wanted; /* one a channel at most */
     uint32_t num_wanted, capacity;
+    pw_time earliest_ns; /* of them; one that is over may be among them */
+    pw_time known_ns;    /* in order: nothing arrives here before */
+    pw_time err_ns;      /* nor does an ERR leave; PW_NEVER: none is to be sent */
 } pw_bounds;
 
 /* Source: an answer said that an ERR comes; its destination wants a bound of the transfer. */
 void pw_bounds_want(pw_ni *ni, const pw_control_frame *answer);
 /* Source: send the bounds that are wanted and reach far enough as things are now. */
 void pw_bounds_announce(pw_ni *ni);
+/* In order: nothing arrives before known_ns. Sends the ERRs that leave until then. */
+void pw_bounds_reach(pw_ni *ni, pw_time known_ns);
+/* Destination: a block of the transfer was refused, and may get an ERR. */
+void pw_bounds_refused(pw_ni *ni, const pw_inbound *inbound);
 /* Destination: nothing of the transfer arrives before at_ns. Sends ERRs that are final by it. */
 void pw_bounds_note(pw_ni *ni, pw_inbound *inbound, pw_time at_ns);
-/* Destination: say before when none of the transfer's ERRs comes, when one is still to come. */
-void pw_bounds_tell_later(pw_ni *ni, const pw_inbound *inbound);
 /* PW_FRAME_BOUND came. PW_OK. */
 int pw_bounds_on_frame(pw_ni *ni, const pw_frame_header *frame);
 /* Destination: nothing of the transfer arrives any more. */
 void pw_bounds_release(pw_ni *ni, pw_inbound *inbound);
-/* Destination: send the ERRs that are final, of those before known_ns. */
-void pw_bounds_send_errs(pw_ni *ni, pw_time known_ns);
 
 #define PW_GRANTS_KEPT 16
 

@@ -1,7 +1,5 @@
 #include "node/order.h"
 #include <stdlib.h>
-#include "native/frames.h"
-#include "native/peers.h"
 
 #include "native/event_queue.h"
 #include "native/status.h"
@@ -19,7 +17,6 @@ typedef struct {
     pw_wire *wire;
     bool owns_wire;    /* nobody has taken it */
     int64_t engine_ns; /* of its event in the heap; PW_NEVER: it has none */
-    pw_peers senders;
 } place;
 
 struct pw_order {
@@ -35,7 +32,6 @@ struct pw_order {
     int64_t end_ns;   /* nor what happens to a packet by any */
     int64_t limit_ns; /* no turn at it or behind; PW_NEVER: there is none */
     uint64_t num_turns, num_pushed;
-    bool lost_sender; /* no memory for it */
 };
 
 /* Time, node (the queue has 16 bits for its low part), then bursts by their sources before the
@@ -54,12 +50,6 @@ static void push(pw_order *order, int64_t time_ns, bool is_last, pw_event event)
 
 static uint32_t node_of(const pw_event *event) { return (uint32_t)event->subject; }
 
-/* What is on its way from a node. */
-typedef struct {
-    pw_peer peer;
-    int64_t last_block_ns; /* arrives not later */
-} sender;
-
 /* Of a burst, or a piece of one, that is sent in this turn: when is it its destination's turn? When
  * it arrives. What tells another node something early, or is late, comes as soon as anything can:
  * so that what a node feels of others in a window is known before. What comes out of the packets'
@@ -70,18 +60,7 @@ static int64_t comes_ns(pw_order *order, uint32_t node, const pw_wire_burst *bur
     const uint32_t together = order->topology ? pw_topology_together(order->topology) : 1;
     const bool is_there = order->forwarding || node / together == burst->source / together;
     const int64_t arrival_ns = pw_ni_arrival_ns(burst->data, burst->num_bytes, keeps_order);
-    const int64_t soon_ns = pw_later(arrival_ns, order->now_ns + (is_there ? 0 : order->reach_ns));
-    const pw_frame_header *header = (const pw_frame_header *)(const void *)burst->data;
-    if (*keeps_order || (header->kind != PW_FRAME_BLOCK && header->kind != PW_FRAME_BOUND))
-        return soon_ns;
-    sender *of = pw_peers_make(&order->places[node].senders, burst->source, sizeof *of);
-    if (!of) {
-        order->lost_sender = true;
-        return soon_ns;
-    }
-    if (header->kind == PW_FRAME_BOUND) return pw_later(soon_ns, of->last_block_ns);
-    of->last_block_ns = pw_later(of->last_block_ns, arrival_ns);
-    return soon_ns;
+    return pw_later(arrival_ns, order->now_ns + (is_there ? 0 : order->reach_ns));
 }
 
 /* A burst for it has been sent; messages of one source come in their order. */
@@ -133,10 +112,8 @@ int pw_order_create(uint32_t num_nodes, pw_order **out)
 void pw_order_destroy(pw_order *order)
 {
     if (!order) return;
-    for (uint32_t i = 0; order->places && i < order->num_nodes; i++) {
-        pw_peers_clear(&order->places[i].senders);
+    for (uint32_t i = 0; order->places && i < order->num_nodes; i++)
         if (order->places[i].owns_wire) order->places[i].wire->ops->close(order->places[i].wire);
-    }
     pw_event_queue_destroy(order->queue);
     pw_forwarding_destroy(order->forwarding);
     pw_links_destroy(order->links);
@@ -175,7 +152,9 @@ pw_wire *pw_order_take_wire(pw_order *order, uint32_t node)
 void pw_order_add(pw_order *order, uint32_t node, pw_ni *ni)
 {
     order->places[node].ni = ni;
-    if (order->is_ordered) (void)pw_wire_expect(order->places[node].wire, NULL, 0);
+    if (!order->is_ordered) return;
+    pw_ni_set_in_order(ni);
+    (void)pw_wire_expect(order->places[node].wire, NULL, 0);
 }
 
 void pw_order_let_bursts(pw_order *order,
@@ -282,7 +261,7 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
     do {
         const int code = order->forwarding ? pass(order) : PW_OK;
         if (code < 0) return code;
-        if (order->lost_sender || pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
+        if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
         if (pw_event_queue_next_ns(order->queue) >= order->limit_ns) return 0;
         if (!pw_event_queue_pop(order->queue, &next)) return 0;
         self = &order->places[node_of(&next)];

@@ -151,7 +151,10 @@ pw_time pw_firmware_deadline(pw_firmware *firmware, const pw_transaction *transa
 
 void pw_timeout_decide(pw_firmware *firmware, pw_transaction *transaction, uint64_t identity)
 {
-    if (transaction->timer_decided || transaction->answer_ns <= transaction->deadline_ns) return;
+    const bool is_open = firmware->is_in_order && transaction->awaits_err; /* which comes first */
+    if (transaction->timer_decided || transaction->deadline_ns == PW_NEVER ||
+        (!is_open && transaction->answer_ns <= transaction->deadline_ns))
+        return;
     transaction->timer_decided = true;
     pw_event event = {
         /* many may share a tick: those in list order */

@@ -171,6 +171,7 @@ typedef struct {
     pw_virtual_channel **pages[PW_CHANNEL_PAGES];
     uint16_t page_pdid[PW_CHANNEL_PAGES]; /* 0: scratchpad page not taken */
     uint32_t next_stream;
+    bool is_in_order;      /* see pw_ni_set_in_order */
     bool lookahead_full;   /* as many answers foreseen as may be: wait until half are here */
     uint32_t num_active;   /* transfers on channels */
     uint32_t num_deferred; /* transfers that wait for a higher class (strict priority) */

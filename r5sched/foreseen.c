@@ -107,10 +107,16 @@ static bool is_believed(const pw_transaction *transaction, bool foreseen, bool e
     return !err_follows || !transaction || foreseen || transaction->unanswered;
 }
 
+/* What is handed over in order of time is here when it is due, and holds up nothing. */
+static pw_time waited_for_ns(const pw_firmware *firmware, pw_time err_ns)
+{
+    return firmware->is_in_order ? PW_NEVER : err_ns;
+}
+
 /* The attempt's next answer is an ERR, which comes at err_ns or later. */
 static void await_err(pw_firmware *firmware, pw_transaction *transaction, pw_time err_ns)
 {
-    pw_transactions_await(&firmware->transactions, transaction, err_ns);
+    pw_transactions_await(&firmware->transactions, transaction, waited_for_ns(firmware, err_ns));
     transaction->awaits_err = true;
 }
 
@@ -132,10 +138,10 @@ void pw_firmware_answer(pw_firmware *firmware, const pw_answer *answer)
         pw_time known_ns = answer->err_follows || is_missed ? answer->err_ns : answer->at_ns;
         transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
         transaction->answer_ns = pw_later(transaction->answer_ns, known_ns);
-        pw_timeout_decide(firmware, transaction, answer->identity);
         if (answer->kind == PW_EVENT_NACK) transaction->nack_seen = true;
         if (answer->err_follows) await_err(firmware, transaction, answer->err_ns);
         else pw_transactions_answered(&firmware->transactions, transaction);
+        pw_timeout_decide(firmware, transaction, answer->identity);
     }
     pw_r5_push(firmware, answer->kind, PRIORITY_MAILBOX, answer->at_ns, subject,
                identity_of_event(firmware, answer));
@@ -158,8 +164,8 @@ void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer)
     }
     transaction->sending_until_ns = pw_later(transaction->sending_until_ns, answer->sent_ns);
     transaction->answer_ns = pw_later(transaction->answer_ns, answer->err_ns);
-    pw_timeout_decide(firmware, transaction, answer->identity);
     await_err(firmware, transaction, answer->err_ns);
+    pw_timeout_decide(firmware, transaction, answer->identity);
 }
 
 void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t stream, pw_time err_ns)
@@ -192,7 +198,8 @@ void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer)
     }
     if (answer->err_follows) {
         const pw_overtaken copy = {.identity = answer->identity,
-                                   .earliest_answer_ns = answer->err_ns,
+                                   .earliest_answer_ns =
+                                       waited_for_ns(firmware, answer->err_ns),
                                    .peer = answer->peer,
                                    .id = answer->transaction_id,
                                    .sequence = answer->sequence};

@@ -145,8 +145,9 @@ void pw_reads_channel_freed(pw_firmware *firmware, uint32_t channel, pw_time at_
 /* Will anything happen on this node without a frame that nobody waits for? */
 static bool at_rest(const pw_firmware *firmware)
 {
-    if (pw_event_queue_length(firmware->events) ||
-        firmware->transactions.earliest_answer_ns != PW_NEVER)
+    const pw_transactions *table = &firmware->transactions;
+    if (pw_event_queue_length(firmware->events) || table->first_unanswered != PW_NO_TRANSACTION ||
+        table->num_overtaken)
         return false;
     for (uint32_t channel = 0; channel < PW_NUM_CHANNELS; channel++) {
         const pw_virtual_channel *made = pw_firmware_channel(firmware, channel);

@@ -678,3 +678,26 @@ def test_what_could_not_be_recorded_is_told():
     assert (
         "1 things that could not be recorded, the first on rank 0: a window" in outcome.warnings[0]
     )
+
+
+def two_writers(late_ns):
+    """Ranks 1 and 2 write into absent pages of rank 0, the second one so much later."""
+    ranks = [[r.Register(2 << 20, 1, 0), r.End()]]
+    for i, compute_ns in enumerate((1000, 1000 + late_ns)):
+        write = r.Put(0, 64, 0, 0, 1, i << 20)
+        began = r.Compute(compute_ns), r.Enter(), r.Leave()
+        ranks.append([present(0, 64), *began, write, r.Done(0), r.End()])
+    return HandMade(*ranks)
+
+
+def test_an_err_waits_for_the_page_in_of_another_sender():
+    """The library's thread runs behind the tasklet, whose run goes on with the entry that came
+    meanwhile; not with one that comes when the run is over."""
+    settings = "network.topology=full", "run.memory=part"
+    costs = load("exanest-qfdb").costs
+    entry_ns = costs.tasklet_other_ns + costs.page_in_fixed_ns + costs.page_in_page_ns
+    together, during, late = (run(two_writers(ns), *settings)[0] for ns in (0, 10_000, 30_000))
+    alone_ns = late[1]
+    assert together[1] == alone_ns + costs.handler_ns
+    assert during[1] - alone_ns == costs.handler_ns + entry_ns + costs.netlink_ns == 21_000
+    assert during[2] == during[1] + costs.err_send_ns
