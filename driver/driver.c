@@ -139,11 +139,12 @@ static uint32_t span_at(const pw_driver *driver, pw_time at_ns)
 static int begin(pw_driver *driver, pw_tasklet_job *job)
 {
     uint32_t span = span_at(driver, job->logged_ns);
+    pw_time start_ns = span ? 0 : scheduled_ns(driver, job);
+    if (!span) span = pw_cpu_find(&driver->core->cpu, start_ns); /* of a fault after this one */
     if (span) {
         job->run = driver->core->first_run;
         while (job->run->span != span) job->run = job->run->next;
     } else {
-        pw_time start_ns = scheduled_ns(driver, job);
         if (is_impaired(driver, PW_IMPAIRMENT_LATE_TASKLET, &job->fault, job->page, start_ns))
             start_ns += driver->impairments->sites[PW_IMPAIRMENT_LATE_TASKLET].amount_ns;
         job->run = open_run(driver->core, job->logged_ns, start_ns);
