@@ -16,7 +16,7 @@ typedef struct {
     pw_ni *ni;
     pw_wire *wire;
     bool owns_wire;    /* nobody has taken it */
-    int64_t engine_ns; /* of its event in the heap; PW_NEVER: it has none */
+    int64_t engine_ns; /* of its earliest event in the heap, which may be too early; PW_NEVER: none */
 } place;
 
 struct pw_order {
@@ -195,14 +195,26 @@ void pw_order_queue(pw_order *order, uint32_t node, int64_t time_ns, bool is_las
     push(order, time_ns, is_last, (pw_event){.kind = PW_TURN_HOST, .subject = node});
 }
 
+/* A time that moves back and back is found at the earliest one. */
 void pw_order_look(pw_order *order, uint32_t node)
 {
     place *self = &order->places[node];
     const int64_t next_ns = pw_ni_next_ns(self->ni);
-    if (next_ns == self->engine_ns) return;
+    if (next_ns >= self->engine_ns) return;
     self->engine_ns = next_ns;
-    if (next_ns != PW_NEVER)
-        push(order, next_ns, false, (pw_event){.kind = PW_TURN_ENGINE, .subject = node});
+    push(order, next_ns, false, (pw_event){.kind = PW_TURN_ENGINE, .subject = node});
+}
+
+/* Is the event still right? One that came too early is put where it belongs. */
+static bool is_due(pw_order *order, const pw_event *event)
+{
+    if (event->kind != PW_TURN_ENGINE) return true;
+    place *self = &order->places[node_of(event)];
+    if (event->time_ns != self->engine_ns) return false;
+    self->engine_ns = PW_NEVER;
+    if (pw_ni_next_ns(self->ni) <= event->time_ns) return true;
+    pw_order_look(order, node_of(event));
+    return false;
 }
 
 /* Before what is under way now can be felt. */
@@ -257,21 +269,18 @@ static int pass(pw_order *order)
 int pw_order_next(pw_order *order, pw_order_turn *out)
 {
     pw_event next;
-    place *self;
     do {
         const int code = order->forwarding ? pass(order) : PW_OK;
         if (code < 0) return code;
         if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
         if (pw_event_queue_next_ns(order->queue) >= order->limit_ns) return 0;
         if (!pw_event_queue_pop(order->queue, &next)) return 0;
-        self = &order->places[node_of(&next)];
-    } while (next.kind == PW_TURN_ENGINE && next.time_ns != self->engine_ns);
+    } while (!is_due(order, &next));
+    *out = (pw_order_turn){.node = node_of(&next), .kind = next.kind};
     order->now_ns = next.time_ns;
     order->num_turns++;
-    if (next.kind == PW_TURN_ENGINE) self->engine_ns = PW_NEVER;
     if (next.kind == PW_TURN_BURST)
-        pw_wire_hand(self->wire, (uint32_t)(next.subject >> 32), next.detail);
-    *out = (pw_order_turn){.node = node_of(&next), .kind = next.kind};
+        pw_wire_hand(order->places[out->node].wire, (uint32_t)(next.subject >> 32), next.detail);
     return 1;
 }
 

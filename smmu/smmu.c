@@ -299,6 +299,12 @@ static pw_bank_faults *faults_of(const pw_smmu *smmu, const pw_context_bank *ban
     return smmu->faults[bank - smmu->banks];
 }
 
+/* The latest one, and those before it: i < PW_FAULTS_KEPT and num_faults. */
+static const pw_smmu_fault *before_last(const pw_bank_faults *faults, uint32_t i)
+{
+    return &faults->active[(faults->num_faults - 1 - i) % PW_FAULTS_KEPT];
+}
+
 static bool holds(const pw_smmu_fault *fault, pw_time at_ns)
 {
     return at_ns >= fault->fault_ns && at_ns < fault->clear_ns;
@@ -312,7 +318,7 @@ static bool is_hidden(const pw_smmu *smmu, const pw_context_bank *bank, pw_time 
     pw_bank_faults *faults = faults_of(smmu, bank);
     bool on_its_own = (bank->sctlr & (PW_SCTLR_HUPCF | PW_SCTLR_CFCFG)) == PW_SCTLR_HUPCF;
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++) {
-        const pw_smmu_fault *fault = &faults->active[i];
+        const pw_smmu_fault *fault = before_last(faults, i);
         if (holds(fault, at_ns) && !(on_its_own && fault->is_write != is_write)) return true;
     }
     return false;
@@ -361,7 +367,7 @@ pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, p
     if (bank->fault_ns == INT64_MIN) return INT64_MIN; /* it has seen none */
     pw_bank_faults *faults = faults_of(smmu, bank);
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++)
-        if (holds(&faults->active[i], at_ns)) return faults->active[i].clear_ns;
+        if (holds(before_last(faults, i), at_ns)) return before_last(faults, i)->clear_ns;
     return INT64_MIN;
 }
 
