@@ -16,9 +16,9 @@ from typing import Any, Protocol
 TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 SIZE_UNITS = {
     "B": 1,
-    "KiB": 1024,
-    "MiB": 1024**2,
-    "GiB": 1024**3,
+    **dict.fromkeys(("KiB", "K", "k"), 1024),
+    **dict.fromkeys(("MiB", "M"), 1024**2),
+    **dict.fromkeys(("GiB", "G"), 1024**3),
     "kB": 1000,
     "MB": 1000**2,
     "GB": 1000**3,

@@ -100,8 +100,7 @@ pw_fault pw_passage_fault(const pw_ni *ni, const pw_arrival *arrival)
         .block_end_page = pw_page_of(block->destination_address + block->block_bytes - 1) + 1,
         .transfer_first_page = pw_page_of(block->transfer_address),
         .transfer_end_page = pw_page_of(block->transfer_address + block->transfer_bytes - 1) + 1,
-        .bound_ns =
-            ni->firmware.is_in_order ? &ni->bounds.known_ns : &arrival->inbound->bound_ns,
+        .bound_ns = ni->firmware.is_in_order ? &ni->bounds.known_ns : &arrival->inbound->bound_ns,
     };
 }
 

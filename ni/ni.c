@@ -468,8 +468,7 @@ int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
         pw_ni_latch(ni, PW_ERR_NOMEM);
     if (ni->failure) return ni->failure;
     if (!ni->firmware.is_in_order) pw_bounds_announce(ni);
-    else if (!ni->decision_wanted)
-        pw_bounds_reach(ni, pw_earlier(last_ns, next_event_ns(ni)));
+    else if (!ni->decision_wanted) pw_bounds_reach(ni, pw_earlier(last_ns, next_event_ns(ni)));
     return take_events(ni, events, max);
 }
 

@@ -15,8 +15,9 @@ _Static_assert(PW_NODES_MAX <= OWN, "a node's number fits into a sequence");
 typedef struct {
     pw_ni *ni;
     pw_wire *wire;
-    bool owns_wire;    /* nobody has taken it */
-    int64_t engine_ns; /* of its earliest event in the heap, which may be too early; PW_NEVER: none */
+    bool owns_wire; /* nobody has taken it */
+    int64_t
+        engine_ns; /* of its earliest event in the heap, which may be too early; PW_NEVER: none */
 } place;
 
 struct pw_order {

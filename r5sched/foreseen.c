@@ -198,8 +198,7 @@ void pw_firmware_extra_answer(pw_firmware *firmware, const pw_answer *answer)
     }
     if (answer->err_follows) {
         const pw_overtaken copy = {.identity = answer->identity,
-                                   .earliest_answer_ns =
-                                       waited_for_ns(firmware, answer->err_ns),
+                                   .earliest_answer_ns = waited_for_ns(firmware, answer->err_ns),
                                    .peer = answer->peer,
                                    .id = answer->transaction_id,
                                    .sequence = answer->sequence};

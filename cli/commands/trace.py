@@ -138,7 +138,7 @@ def anonymise(file: File, output: Output) -> int:
     return 0
 
 
-_BYTES = Declaration("synth", "num_bytes", "size", 65536, "of a message", "bytes", minimum=0)
+_BYTES = Declaration("synth", "bytes", "size", 65536, "of a message", "bytes", minimum=0)
 _COMPUTE = Declaration("synth", "compute_ns", "duration", 0, "in a step", "ns", minimum=0)
 _FRESH = Declaration("synth", "fresh", "float", 0.0, "share", minimum=0, maximum=1)
 _MOST_RANKS = 1 << 20

@@ -32,8 +32,12 @@ typedef struct {
 } unit;
 
 static const unit durations[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
-static const unit sizes[] = {{"B", 1},    {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824},
-                             {"kB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {NULL, 0}};
+#define KIB 1024
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+static const unit sizes[] = {{"B", 1},     {"KiB", KIB}, {"K", KIB},   {"k", KIB},
+                             {"MiB", MIB}, {"M", MIB},   {"GiB", GIB}, {"G", GIB},
+                             {"kB", 1e3},  {"MB", 1e6},  {"GB", 1e9},  {NULL, 0}};
 
 static piece strip(const char *start, size_t length)
 {
@@ -315,10 +319,11 @@ static void add_allowed(const pw_setting_row *row, pw_sentence *reason)
             row->min, row->max, none);
         return;
     case PW_KIND_SIZE:
-        pw_sentence_add(reason,
-                        "a size in bytes or with unit (B, KiB, MiB, GiB, kB, MB, GB) from %" PRId64
-                        " to %" PRId64 "%s",
-                        row->min, row->max, none);
+        pw_sentence_add(
+            reason,
+            "a size in bytes or with unit (B, KiB, K, k, MiB, M, GiB, G, kB, MB, GB) from %" PRId64
+            " to %" PRId64 "%s",
+            row->min, row->max, none);
         return;
     default:
         pw_sentence_add(reason, "%s from %" PRId64 " to %" PRId64 "%s",

@@ -103,6 +103,7 @@ NUMBERS = st.one_of(
 )
 UNITS = st.sampled_from(
     ["", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "kb"]
+    + ["k", "K", "M", "G", "m", "g"]
 )
 WORDS = st.sampled_from(
     ["none", "NONE", "true", "On", "no", "0", "", " ", "model", "2:1:0", "1:2:3", "1:2:3:4"]
