@@ -134,7 +134,7 @@ void pw_bounds_reach(pw_ni *ni, pw_time known_ns)
     if (bounds->err_ns > known_ns) return;
     bounds->known_ns = known_ns;
     send_errs(ni, known_ns);
-    bounds->err_ns = pw_library_thread_next_err_ns(&ni->driver.user);
+    bounds->err_ns = pw_later(pw_library_thread_next_err_ns(&ni->driver.user), known_ns + 1);
 }
 
 void pw_bounds_refused(pw_ni *ni, const pw_inbound *inbound)
