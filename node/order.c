@@ -4,6 +4,7 @@
 #include "native/event_queue.h"
 #include "native/status.h"
 
+#define NO_TURN (INT64_MIN / 2) /* what a host sends then comes at its arrival */
 #define LAST UINT16_MAX /* priority of one that lets those of its time go first */
 #define FIRST_CAPACITY 16u
 #define PUSHED_BITS 40 /* of a sequence, below a node's 24 */
@@ -28,7 +29,7 @@ struct pw_order {
     pw_forwarding *forwarding; /* NULL: blocks pass them as a whole */
     place *places;
     pw_event_queue *queue;
-    int64_t now_ns;   /* of the turn */
+    int64_t now_ns;   /* of the turn; NO_TURN: none is left */
     int64_t reach_ns; /* nothing that a node does is felt by another one before */
     int64_t end_ns;   /* nor what happens to a packet by any */
     int64_t limit_ns; /* no turn at it or behind; PW_NEVER: there is none */
@@ -274,6 +275,7 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
         const int code = order->forwarding ? pass(order) : PW_OK;
         if (code < 0) return code;
         if (pw_event_queue_lost_event(order->queue)) return PW_ERR_NOMEM;
+        if (!pw_event_queue_length(order->queue)) order->now_ns = NO_TURN;
         if (pw_event_queue_next_ns(order->queue) >= order->limit_ns) return 0;
         if (!pw_event_queue_pop(order->queue, &next)) return 0;
     } while (!is_due(order, &next));
