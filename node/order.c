@@ -5,7 +5,7 @@
 #include "native/status.h"
 
 #define NO_TURN (INT64_MIN / 2) /* what a host sends then comes at its arrival */
-#define LAST UINT16_MAX /* priority of one that lets those of its time go first */
+#define LAST UINT16_MAX         /* priority of one that lets those of its time go first */
 #define FIRST_CAPACITY 16u
 #define PUSHED_BITS 40 /* of a sequence, below a node's 24 */
 #define PUSHED_MASK ((UINT64_C(1) << PUSHED_BITS) - 1)

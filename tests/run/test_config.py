@@ -65,7 +65,14 @@ def test_duration_takes_units(text, timeout_ns):
 
 @pytest.mark.parametrize(
     ("text", "num_bytes"),
-    [("16KiB", 16384), ("64", 64), ("1kB", 1000), ("0.5KiB", 512), ("64k", 65536), ("0.125M", 131072)],
+    [
+        ("16KiB", 16384),
+        ("64", 64),
+        ("1kB", 1000),
+        ("0.5KiB", 512),
+        ("64k", 65536),
+        ("0.125M", 131072),
+    ],
 )
 def test_size_takes_units(text, num_bytes):
     assert load([f"run.eager_limit={text}"], environ={}).run.eager_limit_bytes == num_bytes
