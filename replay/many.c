@@ -5,10 +5,83 @@
 #include "native/own_memory.h"
 #include "native/status.h"
 #include "node/order.h"
-#include "replay/outbox.h"
 
 #define NOBODY UINT32_MAX
+#define FIRST_OUTBOX_BYTES ((uint64_t)1 << 16)
 #define LARGE_FROM_NODES 64u /* some 100 KB each: for pages of 4 KB, and for caches */
+
+/* ---- outboxes: what a process that holds a part of the nodes has to tell another one that holds
+ * others. Both are of one build: what is told has the form that it has in memory. */
+
+#define PW_LETTER_BURST 0        /* for the node, of the source: its bytes */
+#define PW_LETTER_MEETING 1      /* the node has come: a pw_letter_meeting */
+#define PW_LETTER_REGISTERED 2   /* by the node: a pw_registration */
+#define PW_LETTER_DEREGISTERED 3 /* the same */
+
+/* Before what is told, which is filled up to 8 bytes. */
+typedef struct {
+    uint32_t kind, node, source, num_bytes;
+    int64_t sent_ns; /* a burst */
+} pw_letter;
+
+typedef struct {
+    uint64_t group, num_members;
+    int64_t now_ns;
+} pw_letter_meeting;
+
+/* Zero is an empty one. */
+typedef struct {
+    uint8_t *bytes;
+    uint64_t num_bytes, capacity;
+} pw_outbox;
+
+static uint64_t filled_up(uint32_t num_bytes) { return ((uint64_t)num_bytes + 7) & ~UINT64_C(7); }
+
+static void outbox_finish(pw_outbox *outbox) { free(outbox->bytes); }
+
+static int outbox_make_room(pw_outbox *outbox, uint64_t num_bytes)
+{
+    uint64_t capacity = outbox->capacity ? outbox->capacity : FIRST_OUTBOX_BYTES;
+    while (capacity < outbox->num_bytes + num_bytes) capacity *= 2;
+    if (capacity == outbox->capacity) return PW_OK;
+    uint8_t *bytes = realloc(outbox->bytes, capacity);
+    if (!bytes) return PW_ERR_NOMEM;
+    outbox->bytes = bytes;
+    outbox->capacity = capacity;
+    return PW_OK;
+}
+
+/* PW_ERR_NOMEM: nothing has changed. */
+static int outbox_put(pw_outbox *outbox, const pw_letter *letter, const void *what)
+{
+    const uint64_t wanted = sizeof *letter + filled_up(letter->num_bytes);
+    const int code = outbox_make_room(outbox, wanted);
+    if (code < 0) return code;
+    uint8_t *place = outbox->bytes + outbox->num_bytes;
+    memset(place + wanted - sizeof(uint64_t), 0, sizeof(uint64_t));
+    memcpy(place, letter, sizeof *letter);
+    memcpy(place + sizeof *letter, what, letter->num_bytes);
+    outbox->num_bytes += wanted;
+    return PW_OK;
+}
+
+/* The next one of num_bytes at bytes, which go on behind it: 1; 0: they are over; PW_ERR_MALFORMED.
+ */
+static int letter_next(const uint8_t **bytes, uint64_t *num_bytes, pw_letter *letter,
+                       const void **what)
+{
+    if (*num_bytes == 0) return 0;
+    if (*num_bytes < sizeof *letter) return PW_ERR_MALFORMED;
+    memcpy(letter, *bytes, sizeof *letter);
+    const uint64_t taken = sizeof *letter + filled_up(letter->num_bytes);
+    if (*num_bytes < taken) return PW_ERR_MALFORMED;
+    *what = *bytes + sizeof *letter;
+    *bytes += taken;
+    *num_bytes -= taken;
+    return 1;
+}
+
+/* ---- its life */
 
 /* A rank, and the meeting that it was the first to come to. */
 typedef struct {
@@ -39,8 +112,6 @@ struct pw_many {
     uint32_t num_meeting;
     pw_sentence reason;
 };
-
-/* ---- its life */
 
 static int make_parts(pw_many *many)
 {
@@ -80,7 +151,7 @@ void pw_many_destroy(pw_many *many)
     }
     pw_order_destroy(many->order);
     for (uint32_t i = 0; many->outboxes && i < many->num_parts; i++)
-        pw_outbox_finish(&many->outboxes[i]);
+        outbox_finish(&many->outboxes[i]);
     free(many->outboxes);
     free(many->part_ends);
     free(many->meetings);
@@ -142,7 +213,7 @@ static int tell_burst(void *context, uint32_t node, const pw_wire_burst *burst)
                               .num_bytes = burst->num_bytes,
                               .sent_ns = pw_order_now_ns(many->order)};
     many->told_ns = pw_earlier(many->told_ns, letter.sent_ns + pw_order_reach_ns(many->order));
-    return pw_outbox_put(&many->outboxes[part_of(many, node)], &letter, burst->data);
+    return outbox_put(&many->outboxes[part_of(many, node)], &letter, burst->data);
 }
 
 int pw_many_divide(pw_many *many, uint32_t num_parts, uint32_t own, const uint32_t *ends)
@@ -168,7 +239,7 @@ static int tell_all(pw_many *many, const pw_letter *letter, const void *what)
 {
     int code = PW_OK;
     for (uint32_t part = 0; part < many->num_parts && code == PW_OK; part++)
-        if (part != many->own) code = pw_outbox_put(&many->outboxes[part], letter, what);
+        if (part != many->own) code = outbox_put(&many->outboxes[part], letter, what);
     return code;
 }
 
@@ -448,7 +519,7 @@ int pw_many_hear(pw_many *many, const uint8_t *bytes, uint64_t num_bytes)
     pw_letter letter;
     const void *what;
     int code;
-    while ((code = pw_letter_next(&bytes, &num_bytes, &letter, &what)) > 0) {
+    while ((code = letter_next(&bytes, &num_bytes, &letter, &what)) > 0) {
         code = letter.node < many->num_nodes ? hear_of(many, &letter, what) : PW_ERR_MALFORMED;
         if (code < 0) break;
     }

@@ -4,9 +4,8 @@
 #ifndef PW_REPLAY_PROGRAM_H
 #define PW_REPLAY_PROGRAM_H
 #include "node/messages/messages.h"
+#include "replay/program_tables.h"
 #include "replay/reader.h"
-#include "replay/registered.h"
-#include "replay/touches.h"
 
 /* cdef begin */
 /* Why a program does not go on. */

@@ -4,9 +4,8 @@
 #define PW_REPLAY_PROGRAM_PARTS_H
 #include "native/frames.h"
 #include "native/peers.h"
-#include "replay/operations.h"
 #include "replay/program.h"
-#include "replay/turns.h"
+#include "replay/program_tables.h"
 
 #define PW_PROGRAM_TIME_MAX_NS (PW_FRAME_TIME_MAX / 4) /* 18 years: sums stay in range */
 #define PW_PROGRAM_ADDRESS_END (UINT64_C(1) << 63)     /* of all that a trace may name */
@@ -98,7 +97,7 @@ int pw_program_operation_over(void *context, pw_operation *operation);
 int pw_program_serve_atomic(pw_program *program, const pw_arrival *arrival);
 int pw_program_take_answer(pw_messages *messages, const pw_arrival *arrival);
 
-/* ---- program_path.c: where the node leaves a detailed trace */
+/* ---- program_seen.c: where the node leaves a detailed trace */
 
 /* The program is about to use a record's buffer. */
 void pw_program_tell_buffer(const pw_program *program, const pw_record *record);

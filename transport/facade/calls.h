@@ -12,6 +12,7 @@
  *              matched goes through by itself, so the buffers must stay; else nothing was posted */
 #ifndef PW_FACADE_CALLS_H
 #define PW_FACADE_CALLS_H
+#include "node/door/door.h"
 #include "transport/facade/messaging.h"
 
 /* cdef begin */
@@ -74,4 +75,71 @@ void pw_call_leave(pw_messaging *messaging);
 /* What MPI answered to the call for which PW_ERR_HOST was returned last, 0: it was not MPI. */
 int32_t pw_call_mpi_error(pw_messaging *messaging);
 /* cdef end */
+
+/* ---- probes: looks for a message that a receive would get, and receives of what was taken by one
+ *
+ * Each locks the node, so that of two threads that probe one takes the message. */
+
+/* cdef begin */
+/* What a probe found. */
+typedef struct {
+    uint64_t num_bytes;
+    int32_t source, tag;
+    pw_operation *taken; /* PW_PROBE_TAKE: for pw_call_receive_found */
+} pw_found;
+
+#define PW_PROBE_TAKE 1 /* nobody else gets it */
+#define PW_PROBE_WAIT 2 /* one look of a wait: the clock goes on to the arrival */
+/* Look for the message that a receive would get. 1: it is told in *out, 0: none is here, and unless
+ * this is a wait, the look costs what a failed test costs. */
+int pw_call_probe(pw_messaging *messaging, pw_channel *channel, int32_t source, int32_t tag,
+                  uint32_t flags, pw_found *out);
+/* Receive what was taken: the operation of that, or PW_ERR_*. */
+int64_t pw_call_receive_found(pw_messaging *messaging, pw_operation *arrived, uint64_t address,
+                              uint64_t capacity_bytes, uint32_t flags);
+/* cdef end */
+
+/* ---- the rank's node as a node of pagewire.h: for services above the node */
+
+/* cdef begin */
+/* As long as the messaging. */
+int pw_call_open_door(pw_messaging *messaging, pagewire_node **out);
+/* cdef end */
+
+/* ---- the blocking steps that calls and collectives are made of: post, wait, give back
+ *
+ * A wait lets the
+ * other threads of the rank in between its turns, and the host look after other things every
+ * PW_CALL_PAUSE_NS (pw_messaging_set_pause). Every function is called with the node locked.
+ *
+ * Results: 0: well; > 0: an operation that is over, the caller's: with an error in it, or asked for
+ * (PW_CALL_KEEP); negative: PW_ERR_*: receives are taken back that nothing has come for, what is
+ * matched goes through by itself, so the buffers must stay. */
+
+/* Begin and end a call, which has the node locked in between. */
+void pw_block_begin(pw_messaging *messaging, uint32_t call, int64_t began_ns);
+void pw_block_end(pw_messaging *messaging, int64_t began_ns);
+
+/* 1: over; it stays the caller's in any case. */
+int pw_block_until_done(pw_messaging *messaging, pw_operation *operation);
+/* Wait for operations by the order of `companion`, and give them back. status: of a receive. */
+int64_t pw_block_on(pw_messaging *messaging, pw_operation *operation, uint32_t flags, void *status);
+/* Give operations back that nobody waits for any more, by the order of `companion`. */
+void pw_block_abandon(pw_messaging *messaging, pw_operation *operation);
+
+int64_t pw_block_send(pw_messaging *messaging, pw_channel *channel, uint64_t address,
+                      uint64_t num_bytes, int32_t dest, int32_t tag, uint32_t flags);
+int64_t pw_block_receive(pw_messaging *messaging, pw_channel *channel, uint64_t address,
+                         uint64_t capacity_bytes, int32_t source, int32_t tag, uint32_t flags,
+                         void *status);
+
+typedef struct {
+    uint64_t address, num_bytes;
+    int32_t rank, tag;
+} pw_block_message;
+
+/* Post the receive, send, wait for the send and then for the receive. */
+int64_t pw_block_exchange(pw_messaging *messaging, pw_channel *channel,
+                          const pw_block_message *outgoing, const pw_block_message *incoming,
+                          uint32_t flags, void *status);
 #endif

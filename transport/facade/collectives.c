@@ -1,7 +1,7 @@
 #include "transport/facade/collectives.h"
 #include <string.h>
 
-#include "transport/facade/blocking.h"
+#include "transport/facade/calls.h"
 
 #define TAG PW_COLLECTIVE_TAG
 

@@ -69,4 +69,17 @@ static inline void pw_mpi_status_set(const pw_mpi_library *mpi, void *status, in
     memcpy((uint8_t *)status + mpi->source_offset, &source, sizeof source);
     memcpy((uint8_t *)status + mpi->tag_offset, &tag, sizeof tag);
 }
+
+/* ---- libraries of this process that call MPI themselves
+ *
+ * They do so below mpi4py's methods, as what extensions of Python bring along. They are known by
+ * the symbols that they leave to be found elsewhere. */
+
+/* cdef begin */
+/* Write the files' names (without folders) of the loaded libraries that call functions of MPI which
+ * move data, each before a newline; those that do not fit are left out. own: the path of one that
+ * does not count, mpi4py's. out: a string of at most num_bytes, at least 1. Any thread; takes the
+ * loader's lock. */
+void pw_mpi_users(const char *own, char *out, size_t num_bytes);
+/* cdef end */
 #endif

@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "transport/facade/blocking.h"
+#include "transport/facade/calls.h"
 #include "transport/facade/collectives.h"
 
 #define TAG PW_COLLECTIVE_TAG

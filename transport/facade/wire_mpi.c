@@ -1,19 +1,220 @@
 #include "transport/facade/wire_mpi.h"
-
+#include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "transport/facade/mpi_bursts.h"
+#include "native/array.h"
+#include "native/frames.h"
+#include "node/clock.h"
 
+#define TAG 1
+#define RECEIVES 4
+#define FIRST_SENDS 64
+#define GIVE_UP_NS INT64_C(1000000000)
 /* A look at MPI costs as much as some tens of looks at shared memory, so with bursts arriving there
  * MPI is looked at in every so many polls only; also without far nodes, for the progress of the
  * program's own messages. */
 #define POLLS_PER_MPI_POLL 16
 
+/* ---- bursts by MPI messages on a private communicator
+ *
+ * Several receives are posted ahead, several sends are under way. One thread at a time; MPI must
+ * allow calls from it. */
+
+typedef struct {
+    pw_mpi_handle request;
+    uint8_t *data;
+} message;
+
+typedef struct {
+    const pw_mpi_library *mpi;
+    pw_mpi_handle comm;
+    message receives[RECEIVES];
+    /* Posted ones in the order of their posting, in which MPI fills them. */
+    uint32_t posted[RECEIVES];
+    uint32_t first_posted, num_posted;
+    message *sends;
+    uint32_t num_sends, sends_room;
+    uint32_t look; /* the send that `sent` looks at next */
+    bool has_peers;
+    int error; /* of a call that could not answer with it: the next one does */
+    char reason[256];
+} mpi_bursts;
+
+static int check(mpi_bursts *bursts, int code, const char *function)
+{
+    char text[PW_MPI_ERROR_CHARS] = "";
+    int num_chars;
+    if (!code) return PW_OK;
+    bursts->mpi->error_string(code, text, &num_chars);
+    snprintf(bursts->reason, sizeof bursts->reason, "%s of a burst failed with code %d: %.180s",
+             function, code, text);
+    bursts->error = PW_ERR_HOST;
+    errno = ECOMM;
+    return PW_ERR_HOST;
+}
+
+static int post(mpi_bursts *bursts, uint32_t idx)
+{
+    int code = bursts->mpi->start(&bursts->receives[idx].request);
+    if (code) return check(bursts, code, "MPI_Start");
+    bursts->posted[(bursts->first_posted + bursts->num_posted) % RECEIVES] = idx;
+    bursts->num_posted++;
+    return PW_OK;
+}
+
+static int make_receives(mpi_bursts *bursts)
+{
+    const pw_mpi_library *mpi = bursts->mpi;
+    for (uint32_t i = 0; i < RECEIVES; i++) {
+        message *it = &bursts->receives[i];
+        it->data = aligned_alloc(64, PW_BURST_BYTES);
+        if (!it->data) return PW_ERR_NOMEM;
+        int code = mpi->recv_init(it->data, PW_BURST_BYTES, mpi->byte, mpi->any_source, TAG,
+                                  bursts->comm, &it->request);
+        if (code) return check(bursts, code, "MPI_Recv_init");
+        if (post(bursts, i)) return PW_ERR_HOST;
+    }
+    return PW_OK;
+}
+
+/* PW_ERR_NOMEM; PW_ERR_HOST: an MPI call failed, as `reason` says. has_peers: else nothing is
+ * received, only MPI's own progress made. */
+static int mpi_bursts_create(const pw_mpi_library *mpi, pw_mpi_handle comm, bool has_peers,
+                             mpi_bursts **out)
+{
+    mpi_bursts *bursts = calloc(1, sizeof *bursts);
+    if (!bursts) return PW_ERR_NOMEM;
+    *out = bursts; /* also when it fails: it tells the reason, and is to be destroyed */
+    bursts->mpi = mpi;
+    bursts->comm = comm;
+    bursts->has_peers = has_peers;
+    return has_peers ? make_receives(bursts) : PW_OK;
+}
+
+static int test(mpi_bursts *bursts, pw_mpi_handle *request, bool *is_done, pw_mpi_status *status)
+{
+    int flag = 0;
+    int code = bursts->mpi->test(request, &flag, status);
+    *is_done = flag != 0;
+    return code ? check(bursts, code, "MPI_Test") : PW_OK;
+}
+
+static uint8_t *mpi_bursts_sent(mpi_bursts *bursts)
+{
+    pw_mpi_status status;
+    bool is_done;
+    while (bursts->look < bursts->num_sends && !bursts->error) {
+        message *it = &bursts->sends[bursts->look];
+        if (test(bursts, &it->request, &is_done, &status)) break;
+        if (is_done) {
+            uint8_t *data = it->data;
+            *it = bursts->sends[--bursts->num_sends];
+            return data;
+        }
+        bursts->look++;
+    }
+    bursts->look = 0;
+    return NULL;
+}
+
+static void finish_sends(mpi_bursts *bursts)
+{
+    const int64_t end_ns = pw_clock_wall_ns() + GIVE_UP_NS;
+    while (bursts->num_sends && !bursts->error && pw_clock_wall_ns() < end_ns)
+        if (!mpi_bursts_sent(bursts)) sched_yield();
+    for (uint32_t i = 0; i < bursts->num_sends; i++) {
+        bursts->mpi->cancel(&bursts->sends[i].request);
+        bursts->mpi->request_free(&bursts->sends[i].request);
+    }
+}
+
+/* Takes posted receives back. Sends that nobody receives within a second are given up: no peer may
+ * need them any more. */
+static void mpi_bursts_destroy(mpi_bursts *bursts)
+{
+    pw_mpi_status status;
+    if (!bursts) return;
+    finish_sends(bursts);
+    for (; bursts->num_posted; bursts->num_posted--) {
+        message *it = &bursts->receives[bursts->posted[bursts->first_posted]];
+        bursts->mpi->cancel(&it->request);
+        bursts->mpi->wait(&it->request, &status);
+        bursts->first_posted = (bursts->first_posted + 1) % RECEIVES;
+    }
+    for (uint32_t i = 0; i < RECEIVES; i++) {
+        message *it = &bursts->receives[i];
+        if (it->request) bursts->mpi->request_free(&it->request);
+        free(it->data);
+    }
+    free(bursts->sends);
+    free(bursts);
+}
+
+static int mpi_bursts_send(mpi_bursts *bursts, uint32_t peer, uint8_t *data, uint32_t num_bytes,
+                           bool *is_free)
+{
+    const pw_mpi_library *mpi = bursts->mpi;
+    pw_mpi_status status;
+    message out = {0, data};
+    if (bursts->error) return bursts->error;
+    if (!bursts->has_peers || !num_bytes || num_bytes > PW_BURST_BYTES) return PW_ERR_INVALID;
+    if (PW_ARRAY_MAKE_ROOM(bursts->sends, bursts->num_sends, bursts->sends_room, FIRST_SENDS) < 0)
+        return PW_ERR_NOMEM;
+    int code =
+        mpi->isend(data, (int)num_bytes, mpi->byte, (int)peer, TAG, bursts->comm, &out.request);
+    if (code) return check(bursts, code, "MPI_Isend");
+    code = test(bursts, &out.request, is_free, &status);
+    if (!code && !*is_free) bursts->sends[bursts->num_sends++] = out;
+    return code;
+}
+
+/* Without a request of its own a process makes no progress for messages of others. */
+static int progress(mpi_bursts *bursts)
+{
+    const pw_mpi_library *mpi = bursts->mpi;
+    pw_mpi_status status;
+    int flag;
+    int code = mpi->iprobe(mpi->any_source, TAG, bursts->comm, &flag, &status);
+    return code ? check(bursts, code, "MPI_Iprobe") : PW_OK;
+}
+
+static int mpi_bursts_poll(mpi_bursts *bursts, pw_wire_burst *out)
+{
+    pw_mpi_status status;
+    bool is_done;
+    int num_bytes;
+    if (bursts->error) return bursts->error;
+    if (!bursts->num_posted) return progress(bursts);
+    const uint32_t idx = bursts->posted[bursts->first_posted];
+    message *it = &bursts->receives[idx];
+    if (test(bursts, &it->request, &is_done, &status)) return PW_ERR_HOST;
+    if (!is_done) return 0;
+    bursts->first_posted = (bursts->first_posted + 1) % RECEIVES;
+    bursts->num_posted--;
+    int code = bursts->mpi->get_count(&status, bursts->mpi->byte, &num_bytes);
+    if (code) return check(bursts, code, "MPI_Get_count");
+    out->source = (uint32_t)pw_mpi_source(bursts->mpi, &status);
+    out->num_bytes = (uint32_t)num_bytes;
+    out->data = it->data;
+    out->token = idx;
+    return 1;
+}
+
+static int mpi_bursts_taken(mpi_bursts *bursts, const pw_wire_burst *burst)
+{
+    return post(bursts, (uint32_t)burst->token);
+}
+
+static uint32_t mpi_bursts_num_pending(const mpi_bursts *bursts) { return bursts->num_sends; }
+
+/* ---- the wire */
+
 typedef struct {
     pw_wire base;
     pw_shared_bursts *shared; /* NULL: all peers are far */
-    pw_mpi_bursts *mpi;
+    mpi_bursts *mpi;
     uint32_t num_near, num_far;
     uint32_t num_polls; /* since MPI was looked at */
     uint64_t num_by_mpi;
@@ -27,7 +228,7 @@ static int wire_send(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_b
     if (peer >= wire->num_nodes || peer == wire->node) return PW_ERR_INVALID;
     if (self->shared && pw_shared_is_near(self->shared, peer))
         return pw_shared_send(self->shared, peer, data, num_bytes, is_free);
-    const int code = pw_mpi_bursts_send(self->mpi, peer, data, num_bytes, is_free);
+    const int code = mpi_bursts_send(self->mpi, peer, data, num_bytes, is_free);
     self->num_by_mpi += !code;
     return code;
 }
@@ -36,7 +237,7 @@ static uint8_t *wire_sent(pw_wire *wire)
 {
     wire_mpi *self = self_of(wire);
     uint8_t *data = self->shared ? pw_shared_sent(self->shared) : NULL;
-    return data ? data : pw_mpi_bursts_sent(self->mpi);
+    return data ? data : mpi_bursts_sent(self->mpi);
 }
 
 static int wire_poll(pw_wire *wire, pw_wire_burst *out)
@@ -49,7 +250,7 @@ static int wire_poll(pw_wire *wire, pw_wire_burst *out)
         if (!self->num_far) return 0;
     }
     self->num_polls = 0;
-    const int code = pw_mpi_bursts_poll(self->mpi, out);
+    const int code = mpi_bursts_poll(self->mpi, out);
     if (code || !self->shared || !is_mpis_turn) return code;
     return pw_shared_poll(self->shared, out);
 }
@@ -59,14 +260,14 @@ static void wire_taken(pw_wire *wire, const pw_wire_burst *burst)
 {
     wire_mpi *self = self_of(wire);
     if (burst->token >= PW_PAGE_BYTES) pw_shared_taken(self->shared, burst);
-    else pw_mpi_bursts_taken(self->mpi, burst); /* the next poll says it when it failed */
+    else mpi_bursts_taken(self->mpi, burst); /* the next poll says it when it failed */
 }
 
 static uint32_t wire_num_pending(const pw_wire *wire)
 {
     const wire_mpi *self = (const wire_mpi *)wire;
     const uint32_t num_shared = self->shared ? pw_shared_num_pending(self->shared) : 0;
-    return num_shared + pw_mpi_bursts_num_pending(self->mpi);
+    return num_shared + mpi_bursts_num_pending(self->mpi);
 }
 
 static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
@@ -96,7 +297,7 @@ static void wire_count(const pw_wire *wire, pw_wire_counts *out)
 static void wire_close(pw_wire *wire)
 {
     wire_mpi *self = self_of(wire);
-    pw_mpi_bursts_destroy(self->mpi);
+    mpi_bursts_destroy(self->mpi);
     pw_shared_destroy(self->shared);
     free(self);
 }
@@ -127,9 +328,9 @@ int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t n
     for (uint32_t peer = 0; shared && peer < num_nodes; peer++)
         self->num_near += pw_shared_is_near(shared, peer);
     self->num_far = num_nodes - 1 - self->num_near;
-    const int code = pw_mpi_bursts_create(mpi, comm, self->num_far > 0, &self->mpi);
+    const int code = mpi_bursts_create(mpi, comm, self->num_far > 0, &self->mpi);
     if (code) {
-        if (self->mpi) snprintf(reason, reason_bytes, "%s", pw_mpi_bursts_reason(self->mpi));
+        if (self->mpi) snprintf(reason, reason_bytes, "%s", self->mpi->reason);
         wire_close(&self->base);
         return code;
     }

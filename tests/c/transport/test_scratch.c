@@ -1,5 +1,5 @@
 /* Memory for calls is kept, fits, and belongs to one call at a time. */
-#include "transport/facade/scratch.h"
+#include "transport/facade/messaging.h"
 
 #include <assert.h>
 #include <string.h>
