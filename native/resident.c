@@ -1,4 +1,4 @@
-#include "native/resident.h"
+#include "native/memory_backend.h"
 #include "native/memory.h"
 #include <string.h>
 

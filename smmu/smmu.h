@@ -21,7 +21,7 @@
 #include "native/calendar.h"
 #include "native/costs.h"
 #include "native/counters.h"
-#include "native/occupancy.h"
+#include "native/calendar.h"
 #include "native/settings.h"
 #include "native/tcache.h"
 #include "native/trace.h"

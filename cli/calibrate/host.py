@@ -1,5 +1,5 @@
-"""What this host's memory and threads cost, in wall time. The loops are C (cli/native/host_costs.c,
-cli/native/host_wakeups.c): Python's own time is in no sample.
+"""What this host's memory and threads cost, in wall time. The loops are C
+(cli/native/host_costs.c): Python's own time is in no sample.
 
 Absent pages are anonymous ones that madvise took away, or, for `file`, pages of a file of ours that
 left the page cache. Nothing here needs privileges; what this host refuses is left out, with the

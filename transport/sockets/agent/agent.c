@@ -10,8 +10,8 @@
 #include "native/status.h"
 #include "node/clock.h"
 #include "node/report/output_file.h"
-#include "transport/sockets/agent/children.h"
-#include "transport/sockets/agent/programs.h"
+#include "transport/sockets/agent/agent.h"
+#include "transport/sockets/agent/agent.h"
 #include "transport/sockets/program_calls.h"
 #include "unimem/streams/stream_nodes.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "transport/sockets/agent/programs.h"
+#include "transport/sockets/agent/agent.h"
 #include "node/clock.h"
 #include "transport/sockets/program_calls.h"
 #include <errno.h>
