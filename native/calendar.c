@@ -290,6 +290,8 @@ int64_t pw_calendar_idle_since(const pw_calendar *calendar, int64_t at_ns)
     return end_ns < at_ns ? end_ns : at_ns;
 }
 
+/* ---- occupancy */
+
 void pw_occupancy_finish(pw_occupancy *places)
 {
     free(places->taken);

@@ -1,4 +1,4 @@
-/* How much memory is pinned (or resident: memory_backend.h), over virtual time: now, at most, and on
+/* How much memory is pinned (or resident), over virtual time: now, at most, and on
  * average. Plain data, which whoever pins keeps up to date. One thread at a time. */
 #ifndef PW_NATIVE_PINNED_H
 #define PW_NATIVE_PINNED_H

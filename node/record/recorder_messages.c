@@ -221,7 +221,7 @@ void pw_recorder_told(pw_recorder *recorder, pw_operation *operation, const pw_o
     put_operation(recorder, pw_record_certain(recorder, PW_OP_TOLD), number);
 }
 
-/* Memory that receives of the message's length have landed in: how its pages were before. */
+/* ---- memory that receives of the message's length have landed in: how its pages were before. */
 
 #define FIRST_ROOMS 16u
 #define PAGES_AT_ONCE 512u

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+/* ---- how a replay will believe them to be */
+
 #define COMING 255 /* beside PW_PAGE_* */
 
 typedef struct {
