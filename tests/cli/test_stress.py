@@ -99,7 +99,7 @@ def test_a_limit_that_nobody_set_is_a_failure():
 def test_a_planted_bug_is_found_shrunk_and_written_to_a_file_that_fails_too(tmp_path):
     (tmp_path / "planted.py").write_text(PLANTED)
     path = tmp_path / "mine.py"
-    words = ["-n", "2", "--minutes", "1", "--seed", "5", "--shrink-minutes", "0.2"]
+    words = ["-n", "2", "--minutes", "1", "--seed", "5", "--shrink-minutes", "0.1"]
     words += ["--output", str(path)]
     done = stress(tmp_path, *words, "--set", "run.memory=planted:FlipsAByte")
     assert done.returncode == 1, done.stdout + done.stderr
