@@ -90,7 +90,8 @@ typedef struct {
     int64_t ats_wait_ns;        /* sum, from an access to an absent page until its translation */
     uint64_t table_full;        /* times the transaction table had no free entry */
     uint64_t lookahead_blocks,
-        lookahead_misses; /* answers foreseen, and how many came at another time */
+        lookahead_misses;     /* answers foreseen, and how many came at another time */
+    uint64_t lookahead_reads; /* foreseen by their readers */
     uint64_t bursts_sent, bursts_received, burst_bytes_sent;
     int64_t page_in_ns; /* driver time: handler, tasklet, page-in */
 } pw_counters;

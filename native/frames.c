@@ -233,6 +233,12 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
     return frame;
 }
 
+const void *pw_burst_only(const pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
+{
+    const pw_buffer *buffer = open_of(pool, peer);
+    return buffer && buffer->num_bytes == num_bytes && !pool->ready.first ? buffer->data : NULL;
+}
+
 void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
 {
     pw_buffer *buffer = open_of(pool, peer);

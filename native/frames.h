@@ -42,6 +42,8 @@ enum pw_frame_kind {
 #define PW_FLAG_PAIR \
     16 /* on BLOCK: the next frame's block is on the link at the same time, packet by packet */
 #define PW_FLAG_MORE 64    /* on READ_REQUEST: of a piece; another read of the region follows */
+#define PW_FLAG_AT_REST \
+    128 /* on BLOCK: the only one of a read that came while its source had nothing else to do */
 #define PW_FLAG_IMPAIRED 8 /* on NACK, NO_ANSWER: an injected fault took (a part of) the answer */
 
 typedef struct {
@@ -51,7 +53,7 @@ typedef struct {
     uint32_t frame_bytes; /* with header and padding */
     uint32_t source_node; /* 22 bits */
     uint16_t pdid;
-    uint16_t reserved;
+    uint16_t how; /* with PW_FLAG_AT_REST: its first page was translated, enum pw_translation */
     int64_t time_ns;
     uint32_t crc;    /* CRC-32C of everything before the packets' payload, this field 0 */
     uint32_t stream; /* source's transfer id, or the reader's read id with PW_STREAM_READ */
@@ -188,6 +190,8 @@ void pw_burst_of_alone(const pw_burst_pool *pool, const uint8_t *data, pw_burst 
 /* The next frames to the peer, num_bytes (<= PW_BURST_BYTES) of them with all that they leave out,
  * stand in one burst. Frames that leave bytes out stay where they are: two at most. */
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
+/* The frame that was appended for the peer last, of num_bytes, if no other is to go; else NULL. */
+const void *pw_burst_only(const pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* The frame that was appended for the peer last is not sent. */
 void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 /* 1 and *out when a burst is ready, else 0. */

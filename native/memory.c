@@ -206,6 +206,13 @@ static int is_as_seen(pw_memory *memory, uint64_t first_page, uint64_t num_pages
     return code < 0 ? code : 1;
 }
 
+bool pw_memory_stays(pw_memory *memory, uint64_t first_page, uint64_t num_pages)
+{
+    if (!memory->has_events || pw_memory_events_are_vain()) return false;
+    heed_events(memory);
+    return pw_present_has(&memory->present, false, first_page, num_pages);
+}
+
 /* Pages of private anonymous mappings, for which the events tell all. */
 static void note_seen(pw_memory *memory, uint64_t first_page, uint64_t num_pages, bool for_write,
                       const uint8_t *state)

@@ -83,6 +83,8 @@ const char *pw_memory_host_lacks(void);
 const char *pw_memory_use_events(pw_memory *memory, bool is_checked);
 /* Has the kernel said otherwise, and of which page first? */
 bool pw_memory_events_were_wrong(const pw_memory *memory, uint64_t *page);
+/* Were these pages seen present, and would the events tell if one of them went? */
+bool pw_memory_stays(pw_memory *memory, uint64_t first_page, uint64_t num_pages);
 /* What a walk for a write would find, without being one: nothing is counted or noted. num_pages: at
  * least one. PW_ERR_HOST, PW_ERR_INVALID. */
 int pw_memory_look(pw_memory *memory, uint64_t first_page, uint64_t num_pages, uint8_t *state);

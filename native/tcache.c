@@ -393,6 +393,14 @@ int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *f
     return 1;
 }
 
+int pw_tcache_has(const pw_tcache *cache, uint16_t pdid, uint64_t page)
+{
+    const uint64_t key = key_of(cache, pdid, page);
+    if (page >> PAGE_BITS || !has_tables(cache)) return 0;
+    const uint32_t line = key == cache->last_key ? cache->last_line : find_line(cache, key);
+    return line != NO_LINE && is_valid(cache, line, page);
+}
+
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame)
 {
     if (page >> PAGE_BITS) return PW_ERR_INVALID;

@@ -24,6 +24,8 @@ int pw_tcache_create(const pw_tcache_geometry *geometry, pw_tcache **out);
 void pw_tcache_destroy(pw_tcache *cache);
 /* 1 and *frame on a hit (the line becomes most recently used), 0 on a miss. */
 int pw_tcache_lookup(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t *frame);
+/* The same, without being a look-up: the line stays as old as it is. */
+int pw_tcache_has(const pw_tcache *cache, uint16_t pdid, uint64_t page);
 /* Enter one translation; takes the line of that page, or the least recently used one. Either
  * becomes the most recently used. PW_ERR_INVALID when the page number has more than 47 bits. */
 int pw_tcache_fill(pw_tcache *cache, uint16_t pdid, uint64_t page, uint64_t frame);

@@ -193,7 +193,9 @@ static void refuse_block(pw_ni *ni, const pw_block_frame *block)
 static int on_block(pw_ni *ni, const pw_frame_header *header)
 {
     const pw_block_frame *block = (const pw_block_frame *)header;
-    if (block_is_sane(ni, block)) pw_destination_block(ni, block);
+    const bool is_sane = block_is_sane(ni, block);
+    if (is_sane && header->flags & PW_FLAG_AT_REST) pw_ahead_learn(ni, block);
+    if (is_sane) pw_destination_block(ni, block);
     else refuse_block(ni, block);
     if (!ni->decision_wanted) pw_destination_answered(ni, block);
     return PW_OK;
@@ -364,6 +366,7 @@ static int on_read_request(pw_ni *ni, const pw_frame_header *header)
         kept.hint = (uint8_t)region->scheduling.hint;
         kept.window_blocks = (uint8_t)region->scheduling.window_blocks;
     }
+    pw_ahead_asked(ni, request);
     if (pw_firmware_read_request(&ni->firmware, &kept, found_ns) < 0) pw_ni_latch(ni, PW_ERR_NOMEM);
     return PW_OK;
 }
@@ -500,6 +503,20 @@ static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const ui
     return block_is_sane(ni, block) ? block : NULL;
 }
 
+/* All but the end of a read. */
+static bool asks(const pw_frame_header *header) { return header->kind != PW_FRAME_CLOSE; }
+
+bool pw_ni_burst_asks(const uint8_t *data, uint32_t num_bytes)
+{
+    while (num_bytes) {
+        const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
+        if (!is_delimited(header, num_bytes) || asks(header)) return true;
+        data += header->frame_bytes;
+        num_bytes -= header->frame_bytes;
+    }
+    return false;
+}
+
 /* A marked block and the next one, together. How many bytes they are, 0: each is taken alone. */
 static uint32_t take_pair(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
@@ -522,6 +539,7 @@ static uint32_t dispatch_burst(pw_ni *ni, uint32_t source, const uint8_t *data, 
     while (num_bytes && !ni->decision_wanted) {
         const pw_frame_header *header = (const pw_frame_header *)(const void *)data;
         bool delimited = is_delimited(header, num_bytes);
+        if (!delimited || asks(header)) pw_ahead_disturb(ni);
         ni->num_events++;
         if (delimited && header->kind == PW_FRAME_BLOCK && header->flags & PW_FLAG_PAIR) {
             uint32_t pair_bytes = take_pair(ni, source, data, num_bytes);

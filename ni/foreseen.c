@@ -1,10 +1,11 @@
 /* What the emulation knows before it is physically here: bounds that source and destination of a
- * transfer exchange, and answers that are foreseen. The machine has nothing of it, and virtual
- * times are the same without it. */
+ * transfer exchange, answers and whole reads that are foreseen. The machine has nothing of it, and
+ * virtual times are the same without it. */
 #include "native/array.h"
 #include "ni/state.h"
 #include "r5sched/segmentation.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* --- source --- */
 
@@ -292,4 +293,235 @@ bool pw_lookahead_foresee(pw_ni *ni, const pw_transfer *transfer, const pw_trans
               pw_translation_latency_ns(ni->translation, how) +
               pw_ni_path(ni, transfer->peer)->latency_ns;
     return *ack_ns <= transaction->deadline_ns;
+}
+
+/* ---- reads that are foreseen: a source that has nothing to do says so with its message, and gives
+ * the bytes along. Whoever reads them now, and before anything else is asked of it, gets them so
+ * much later as any such read. The reader, who has seen two of these, takes the block for arrived,
+ * and says so; then the source does what it has promised. ---- */
+
+#define KNOWN 64u     /* kinds of reads that a reader remembers */
+#define SEEN_ENOUGH 2 /* of a kind, all alike */
+
+/* A kind of read: its block, with the times behind that of its request. */
+struct pw_known_read {
+    pw_block_frame block;
+    uint32_t num_seen; /* 0: none */
+};
+
+/* --- source --- */
+
+/* With settings under which all that a lone read takes follows from its request. */
+static bool is_certain(const pw_ni *ni)
+{
+    const pw_settings *settings = ni->settings;
+    const pw_translation_unit *unit = ni->translation;
+    return settings->lookahead_blocks > 0 && unit->ops->would_hit && unit->ops->is_certain &&
+           settings->hupcf && !settings->stall && !unit->receiver.goes_back &&
+           settings->engine != PW_ENGINE_ZDMA && !settings->rate_limit_mbps &&
+           ni->smmu.num_walkers > 1 && !ni->smmu.tlbs->prefetch && !ni->impairments.any &&
+           !ni->has_no_bytes && !ni->links && !ni->shares_node &&
+           !ni->firmware.is_in_order;
+}
+
+/* *from_ns: since when, as far as a read of the peer's can feel it. */
+static bool is_at_rest(pw_ni *ni, uint32_t peer, pw_time *from_ns)
+{
+    if (ni->decision_wanted || ni->held.first || ni->num_copies_under_way ||
+        ni->bounds.num_wanted || !pw_firmware_is_at_rest(&ni->firmware, from_ns))
+        return false;
+    *from_ns = pw_later(*from_ns, pw_calendar_idle_since(&ni->engines->send, PW_NEVER));
+    *from_ns = pw_later(*from_ns, pw_calendar_idle_since(&pw_ni_path(ni, peer)->link, PW_NEVER));
+    return true;
+}
+
+uint32_t pw_ni_promise_bytes(const pw_ni *ni, uint64_t num_bytes)
+{
+    if (num_bytes == 0 || num_bytes > (uint64_t)ni->settings->block_bytes) return 0;
+    const uint32_t num_packets = (uint32_t)((num_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES);
+    return (uint32_t)sizeof(pw_promise) + pw_block_full_bytes(num_packets, (uint32_t)num_bytes);
+}
+
+/* Will the pages be there, and how is the first one translated? */
+static bool is_readable(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes,
+                        uint32_t *how)
+{
+    const uint64_t first_page = pw_page_of(address);
+    const uint64_t end_page = pw_page_of(address + num_bytes - 1) + 1;
+    if (!pw_memory_stays(ni->memory, first_page, end_page - first_page)) return false;
+    for (uint64_t page = first_page; page < end_page; page++)
+        if (pw_presence_present_ns(&ni->driver.presence, page) != INT64_MIN) return false;
+    return ni->translation->ops->would_hit(ni->translation, pdid, first_page, how);
+}
+
+uint8_t *pw_ni_promise(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t address,
+                       uint64_t num_bytes, uint32_t offset, uint32_t bytes_behind)
+{
+    const uint32_t num_packets = (uint32_t)((num_bytes + PW_PACKET_BYTES - 1) / PW_PACKET_BYTES);
+    const uint32_t whole_bytes = offset + pw_ni_promise_bytes(ni, num_bytes) + bytes_behind;
+    uint32_t how;
+    pw_time from_ns;
+    if (!is_certain(ni) || !is_at_rest(ni, peer, &from_ns) ||
+        !is_readable(ni, pdid, address, num_bytes, &how))
+        return NULL;
+    uint8_t *frame = pw_burst_alone(ni->bursts, peer, whole_bytes, whole_bytes);
+    if (!frame) return NULL;
+    pw_promise *promise = (pw_promise *)(void *)(frame + offset);
+    *promise = (pw_promise){.from_ns = from_ns,
+                            .num_bytes = (uint32_t)num_bytes,
+                            .transaction_id =
+                                pw_transactions_next_id(&ni->firmware.transactions),
+                            .pdid = pdid,
+                            .how = (uint16_t)how};
+    uint8_t *block = (uint8_t *)(promise + 1);
+    const uint32_t covered_bytes = pw_block_covered_bytes(ni, num_packets);
+    memset(block + sizeof(pw_block_frame), 0, covered_bytes - sizeof(pw_block_frame));
+    memcpy(block + covered_bytes, (const void *)(uintptr_t)address, num_bytes);
+    memset(block + covered_bytes + num_bytes, 0, -(covered_bytes + num_bytes) % 8);
+    ni->ahead.is_promised = true;
+    return frame;
+}
+
+void pw_ni_set_keeper(pw_ni *ni, void (*keep)(void *owner), void *owner)
+{
+    ni->ahead.keep = keep;
+    ni->ahead.owner = owner;
+}
+
+void pw_ni_keep(pw_ni *ni)
+{
+    ni->ahead.is_promised = false;
+    ni->ahead.keep(ni->ahead.owner);
+}
+
+void pw_ni_keep_promise(pw_ni *ni, uint32_t reader, const pw_read_request_frame *request,
+                        const pw_block_frame *taken)
+{
+    pw_ahead *ahead = &ni->ahead;
+    ahead->kept = *taken;
+    ahead->how = taken->header.how;
+    ahead->is_kept = true;
+    ahead->reader = reader;
+    (void)pw_ni_rx_burst(ni, reader, (const uint8_t *)request, sizeof *request);
+    pw_engine_run_kept(ni);
+    ni->counters.lookahead_reads++;
+    if (!ahead->is_kept) return;
+    ahead->was_wrong = true;
+    pw_ni_latch(ni, PW_ERR_INVALID);
+}
+
+bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer)
+{
+    const pw_ahead *ahead = &ni->ahead;
+    return ahead->is_kept && ahead->reader == transfer->peer &&
+           ahead->kept.header.stream == transfer->stream;
+}
+
+pw_block_frame *pw_ahead_left(pw_ni *ni, const pw_block_frame *left)
+{
+    pw_ahead *ahead = &ni->ahead;
+    ahead->left = *left;
+    ahead->left.header.crc = ahead->kept.header.crc;
+    ahead->left.is_unsealed = 1;
+    ahead->is_kept = false;
+    if (memcmp(&ahead->left, &ahead->kept, sizeof ahead->left)) {
+        ahead->was_wrong = true;
+        pw_ni_latch(ni, PW_ERR_INVALID);
+    }
+    return &ahead->left;
+}
+
+bool pw_ni_promise_was_wrong(const pw_ni *ni) { return ni->ahead.was_wrong; }
+
+void pw_ahead_asked(pw_ni *ni, const pw_read_request_frame *request)
+{
+    pw_ahead *ahead = &ni->ahead;
+    const uint32_t peer = request->header.source_node;
+    uint32_t how;
+    pw_time from_ns;
+    ahead->is_asked = !ahead->is_kept && is_certain(ni) && request->num_bytes &&
+                      is_at_rest(ni, peer, &from_ns) && from_ns <= request->header.time_ns &&
+                      ni->translation->ops->would_hit(ni->translation, request->header.pdid,
+                                                      pw_page_of(request->source_address), &how);
+    if (!ahead->is_asked) return;
+    ahead->reader = peer;
+    ahead->stream = request->header.stream;
+    ahead->how = (uint16_t)how;
+}
+
+bool pw_ahead_was_asked(const pw_ni *ni, const pw_transfer *transfer, pw_time delay_ns)
+{
+    const pw_ahead *ahead = &ni->ahead;
+    return ahead->is_asked && ahead->reader == transfer->peer &&
+           ahead->stream == transfer->stream && transfer->num_blocks == 1 &&
+           delay_ns == pw_translation_latency_ns(ni->translation, ahead->how);
+}
+
+/* --- reader --- */
+
+static struct pw_known_read *known_read(pw_ni *ni, uint32_t peer, uint64_t num_bytes, uint16_t how)
+{
+    if (!ni->ahead.known) ni->ahead.known = calloc(KNOWN, sizeof *ni->ahead.known);
+    const uint64_t kind = (uint64_t)peer << 36 ^ num_bytes << 4 ^ how;
+    return ni->ahead.known ? &ni->ahead.known[kind * UINT64_C(0x9e3779b97f4a7c15) >> 58] : NULL;
+}
+
+/* What is the same for all reads of a kind. */
+static pw_block_frame kind_of(const pw_block_frame *block, pw_time requested_ns)
+{
+    pw_block_frame kind = *block;
+    kind.header.crc = 0;
+    kind.header.stream = 0;
+    kind.header.time_ns -= requested_ns;
+    kind.last_packet_ns -= requested_ns;
+    kind.transaction_id = 0;
+    kind.is_unsealed = 1; /* both see the memory that it stands in */
+    kind.destination_address = kind.transfer_address = 0;
+    return kind;
+}
+
+void pw_ahead_learn(pw_ni *ni, const pw_block_frame *block)
+{
+    const pw_frame_header *header = &block->header;
+    const pw_inbound *inbound = pw_inbound_find(ni, header->source_node, header->stream);
+    if (!inbound || !inbound->is_read || block->sequence || block->notification.address) return;
+    struct pw_known_read *known =
+        known_read(ni, header->source_node, block->transfer_bytes, header->how);
+    if (!known) return;
+    const pw_block_frame kind = kind_of(block, inbound->requested_ns);
+    const bool is_alike = known->num_seen && !memcmp(&known->block, &kind, sizeof kind);
+    known->num_seen = is_alike ? known->num_seen + (known->num_seen < SEEN_ENOUGH) : 1;
+    known->block = kind;
+}
+
+const pw_read_request_frame *pw_ni_foresee(pw_ni *ni, uint32_t peer, const pw_promise *promise,
+                                           pw_block_frame *block)
+{
+    const pw_read_request_frame *request = pw_burst_only(ni->bursts, peer, sizeof *request);
+    if (!request || request->header.kind != PW_FRAME_READ_REQUEST || !promise->num_bytes ||
+        request->header.flags || request->notification.address ||
+        request->header.pdid != promise->pdid || request->num_bytes != promise->num_bytes ||
+        request->header.time_ns < promise->from_ns ||
+        pw_num_blocks((uint64_t)ni->settings->block_bytes, request->destination_address,
+                      request->num_bytes) != 1)
+        return NULL;
+    const struct pw_known_read *known = known_read(ni, peer, request->num_bytes, promise->how);
+    if (!known || known->num_seen < SEEN_ENOUGH || known->block.header.source_node != peer ||
+        known->block.transfer_bytes != request->num_bytes ||
+        known->block.header.how != promise->how ||
+        known->block.header.pdid != request->header.pdid)
+        return NULL;
+    *block = known->block;
+    block->header.stream = request->header.stream;
+    block->header.time_ns += request->header.time_ns;
+    block->last_packet_ns += request->header.time_ns;
+    block->transaction_id = promise->transaction_id;
+    block->destination_address = block->transfer_address = request->destination_address;
+    pw_ni_seal(ni, &block->header, pw_block_covered_bytes(ni, block->num_packets));
+    return request;
+}
+
+void pw_ni_take_request_back(pw_ni *ni, uint32_t peer)
+{
+    pw_burst_take_back(ni->bursts, peer, sizeof(pw_read_request_frame));
 }

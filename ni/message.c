@@ -38,6 +38,7 @@ static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, u
 static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void *payload,
                     bool is_lone, int64_t now_ns, uint8_t *frame)
 {
+    if (!is_lone) pw_ahead_disturb(ni);
     pw_path *path = pw_ni_path(ni, peer);
     int64_t packets = num_packets(ni, envelope->payload_bytes);
     int64_t posted_ns =

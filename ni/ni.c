@@ -234,6 +234,7 @@ void pw_ni_destroy(pw_ni *ni)
     }
     free(ni->bounds.wanted);
     free(ni->grants);
+    free(ni->ahead.known);
     pw_occupancy_finish(&ni->kept);
     pw_engine_drop_held(ni);
     pw_network_forget(ni);
@@ -445,24 +446,37 @@ static pw_time next_event_ns(const pw_ni *ni)
     return waits ? PW_NEVER : next_ns;
 }
 
-int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
+/* The next event, if it is not behind last_ns. */
+static bool run_next(pw_ni *ni, pw_time last_ns)
 {
     pw_event event;
-    pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    while (!ni->failure && !ni->decision_wanted && ni->num_host_events < (uint32_t)max &&
-           !pw_burst_is_full(ni->bursts) && next_event_ns(ni) <= last_ns && !fault_waits(ni) &&
-           pw_event_queue_pop(ni->events, &event)) {
-        ni->num_events++;
-        if (event.kind == PW_EVENT_DEPARTURE) {
-            pw_network_let_go(ni, &event);
-            continue;
-        }
-        ni->actions.num_actions = ni->next_action = 0;
-        if (event.kind == PW_EVENT_SOURCE_FAULT) pw_source_fault(ni, &event, &ni->actions);
-        else if (event.kind == PW_EVENT_BLOCK_DUE) pw_source_due(ni, &event, &ni->actions);
-        else pw_firmware_handle(&ni->firmware, &event, &ni->actions);
-        pw_engine_perform(ni);
+    if (ni->failure || ni->decision_wanted || next_event_ns(ni) > last_ns || fault_waits(ni) ||
+        !pw_event_queue_pop(ni->events, &event))
+        return false;
+    ni->num_events++;
+    if (event.kind == PW_EVENT_DEPARTURE) {
+        pw_network_let_go(ni, &event);
+        return true;
     }
+    ni->actions.num_actions = ni->next_action = 0;
+    if (event.kind == PW_EVENT_SOURCE_FAULT) pw_source_fault(ni, &event, &ni->actions);
+    else if (event.kind == PW_EVENT_BLOCK_DUE) pw_source_due(ni, &event, &ni->actions);
+    else pw_firmware_handle(&ni->firmware, &event, &ni->actions);
+    pw_engine_perform(ni);
+    return true;
+}
+
+void pw_engine_run_kept(pw_ni *ni)
+{
+    while (ni->ahead.is_kept && run_next(ni, PW_NEVER - 1)) continue;
+}
+
+int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
+{
+    pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
+    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) &&
+           run_next(ni, last_ns))
+        continue;
     tell_remedies(ni);
     if (pw_event_queue_lost_event(ni->events) || ni->firmware.lost_entry || ni->actions.is_short)
         pw_ni_latch(ni, PW_ERR_NOMEM);
@@ -511,7 +525,9 @@ void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
 
 void pw_ni_set_in_order(pw_ni *ni) { ni->firmware.is_in_order = true; }
 
-void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->has_safe_wire = is_unsealed; }
+void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->is_unsealed = is_unsealed; }
+
+void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer) { pw_ni_path(ni, peer)->is_unsealed = true; }
 
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 
@@ -574,6 +590,7 @@ void pw_ni_enter(pw_ni *ni) { pw_memory_enter(ni->memory); }
 
 pw_time pw_ni_invalidate(pw_ni *ni, uint16_t pdid, uint64_t first_page, uint64_t num_pages)
 {
+    pw_ahead_disturb(ni);
     pw_memory_changed(ni->memory);
     return ni->translation->ops->invalidate(ni->translation, pdid, first_page, num_pages);
 }

@@ -151,6 +151,45 @@ int64_t pw_ni_read(pw_ni *ni, uint16_t pdid, uint32_t peer, const pw_descriptor 
                    uint64_t key, int64_t now_ns, uint64_t *id);
 /* Is a write without a key refused here? By the setting write_keys and the unit. */
 bool pw_ni_writes_need_key(const pw_ni *ni);
+/* cdef end */
+/* ---- emulation: reads that are foreseen (foreseen.c) */
+
+/* What a source that has nothing to do says of a read that comes from from_ns on, and before
+ * anything else. Behind it stand a pw_block_frame, which the reader fills in, and its payload. */
+typedef struct {
+    uint64_t number; /* the host's */
+    int64_t from_ns;
+    uint32_t num_bytes; /* 0: nothing is promised */
+    uint32_t num_heard; /* the host's */
+    uint16_t transaction_id, pdid, how, reserved;
+} pw_promise;
+struct pw_known_read;
+/* With the payload of so many bytes; 0: a read of these is never foreseen. */
+uint32_t pw_ni_promise_bytes(const pw_ni *ni, uint64_t num_bytes);
+/* A frame for the peer, a burst of its own, with a promise at the offset and some bytes more behind
+ * it. NULL: nothing is promised. Else `keep` is called before anything else is asked of the NI,
+ * once. */
+uint8_t *pw_ni_promise(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t address,
+                       uint64_t num_bytes, uint32_t offset, uint32_t bytes_behind);
+void pw_ni_set_keeper(pw_ni *ni, void (*keep)(void *owner), void *owner);
+/* Call `keep` now. */
+void pw_ni_keep(pw_ni *ni);
+/* The reader has taken this block for the answer to its request, while the CPU waited: the NI does
+ * what it has promised, until the block has left. */
+void pw_ni_keep_promise(pw_ni *ni, uint32_t reader, const pw_read_request_frame *request,
+                        const pw_block_frame *taken);
+/* The block that left is not the one that was taken: a defect, with which pw_ni_run has ended. */
+bool pw_ni_promise_was_wrong(const pw_ni *ni);
+/* Does the burst hold a frame that its receiver's NI has to do something for, in virtual time? */
+bool pw_ni_burst_asks(const uint8_t *data, uint32_t num_bytes);
+/* The reader: the request that was posted last, if nothing else goes to the peer and its answer is
+ * known: *block then, before its packets. NULL: it is not. */
+const pw_read_request_frame *pw_ni_foresee(pw_ni *ni, uint32_t peer, const pw_promise *promise,
+                                           pw_block_frame *block);
+/* It does not go. */
+void pw_ni_take_request_back(pw_ni *ni, uint32_t peer);
+/* cdef begin */
+
 /* Let any peer that has the key do what the rights say to [address, +num_bytes) as often as it
  * wants, until pw_ni_unexpose. */
 #define PW_REMOTE_READ 1u
@@ -234,6 +273,8 @@ void pw_ni_enter(pw_ni *ni);
 /* The way to every peer is this host's memory, which damages nothing: from now on packets go
  * without CRCs, unless an impairment is planned. In virtual time nothing changes. */
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed);
+/* The same of one peer. */
+void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer);
 /* From the beginning: what arrives is handed over in order of its time, and before the NI runs
  * behind it. An ERR leaves when it is time, then, and nodes need not tell each other what may still
  * come. In virtual time that is what the machine does; without it an ERR is taken for final when

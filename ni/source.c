@@ -430,23 +430,28 @@ static bool impair(pw_ni *ni, reading *block, uint64_t identity)
 }
 
 /* Nobody damages packets where none is to be lost or late either. */
-static bool is_unsealed(const pw_ni *ni)
+static bool is_unsealed(pw_ni *ni, uint32_t peer)
 {
-    return ni->has_safe_wire && !ni->has_no_bytes && !ni->impairments.any;
+    return (ni->is_unsealed || pw_ni_path(ni, peer)->is_unsealed) && !ni->has_no_bytes &&
+           !ni->impairments.any;
 }
 
-static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_bytes,
+static void write_header(pw_ni *ni, const reading *block, uint32_t frame_bytes,
                          pw_block_frame *frame)
 {
     bool is_notice = block->transfer->num_blocks == 1 && block->transfer->notified;
+    const bool is_at_rest = pw_ahead_was_asked(ni, block->transfer, block->delay_ns) ||
+                            pw_ahead_is_kept(ni, block->transfer);
     *frame = (pw_block_frame){
         .header = {.magic = PW_FRAME_MAGIC,
                    .kind = PW_FRAME_BLOCK,
                    .flags = (uint8_t)((is_notice ? PW_FLAG_NOTIFY : 0) |
-                                      (block->late ? PW_FLAG_COPY : 0)),
+                                      (block->late ? PW_FLAG_COPY : 0) |
+                                      (is_at_rest ? PW_FLAG_AT_REST : 0)),
                    .frame_bytes = frame_bytes,
                    .source_node = ni->node,
                    .pdid = block->transfer->pdid,
+                   .how = is_at_rest ? ni->ahead.how : 0,
                    .time_ns = block->first_ns,
                    .stream = block->transfer->stream},
         .block_idx = block->transaction->block_idx,
@@ -459,7 +464,7 @@ static void write_header(const pw_ni *ni, const reading *block, uint32_t frame_b
         .packet_mask = block->mask,
         .block_bytes = block->num_bytes,
         .num_packets = (uint16_t)block->num_packets,
-        .is_unsealed = is_unsealed(ni),
+        .is_unsealed = is_unsealed(ni, block->transfer->peer),
         .packet_interval_ps = at_most(block->interval_ps, UINT32_MAX),
         .waited_ns = at_most((uint64_t)block->waited_ns, PW_WAITED_MAX_NS),
         .last_packet_ns = block->last_ns,
@@ -511,8 +516,13 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *cod
 {
     uint32_t covered_bytes = pw_block_covered_bytes(ni, block->num_packets);
     uint32_t frame_bytes = pw_block_frame_bytes(ni, block->num_packets, block->num_bytes);
-    pw_block_frame *frame = take_room(ni, block, frame_bytes);
     *code = PW_UNRECOVERABLE;
+    if (pw_ahead_is_kept(ni, block->transfer)) {
+        pw_block_frame left;
+        write_header(ni, block, frame_bytes, &left);
+        return pw_ahead_left(ni, &left);
+    }
+    pw_block_frame *frame = take_room(ni, block, frame_bytes);
     if (!frame) return NULL;
     write_header(ni, block, frame_bytes, frame);
     *code = PW_NACK_DECODE;
@@ -607,6 +617,14 @@ void pw_source_due(pw_ni *ni, const pw_event *event, pw_actions *failures)
     if (transaction) pw_source_start_block(ni, transaction, event->time_ns, failures);
 }
 
+/* The bytes were taken when they were there, whatever the program has done with their pages. */
+static void read_as_promised(const pw_ni *ni, reading *block)
+{
+    block->code = PW_OK;
+    block->num_readable = block->num_packets;
+    block->delay_ns = pw_translation_latency_ns(ni->translation, ni->ahead.how);
+}
+
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,
                            pw_actions *failures)
 {
@@ -623,6 +641,7 @@ void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns
     }
     pw_library_thread_catch_up(&ni->driver.core->thread, at_ns);
     translate(ni, &block, at_ns);
+    if (pw_ahead_is_kept(ni, transfer)) read_as_promised(ni, &block);
     bool stalls =
         ni->settings->stall && !(ni->settings->ideal && block.code < 0) &&
         (block.num_readable < block.num_packets || block.code < 0 || !ni->settings->hupcf);

@@ -28,6 +28,7 @@ typedef struct {
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
     bool stays; /* within the node: over no link of the network */
+    bool is_unsealed; /* see pw_ni_set_unsealed_to */
     pw_unloaded unloaded;
     struct {
         bool is_set;
@@ -64,6 +65,7 @@ typedef struct pw_inbound {
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
     pw_time bound_ns; /* nothing more of it arrives before */
+    pw_time requested_ns; /* a read: when the source has its request */
     pw_residency walk;
 } pw_inbound;
 
@@ -139,6 +141,20 @@ typedef struct {
     pw_block_frame *frame; /* of the first, when it has left */
 } pw_pairing;
 
+/* Reads that are foreseen. */
+typedef struct {
+    void (*keep)(void *owner); /* see pw_ni_set_keeper */
+    void *owner;
+    bool is_promised;
+    bool is_asked; /* source: by reader, stream; nothing else was to do, and has been asked since */
+    bool is_kept;  /* source: the reader has taken `kept`, which is still to leave */
+    bool was_wrong;
+    uint16_t how; /* is_asked: the block's first page will be translated */
+    uint32_t reader, stream;
+    pw_block_frame kept, left;
+    struct pw_known_read *known; /* reader; NULL: none */
+} pw_ahead;
+
 /* What NIs with the same costs and settings share. */
 typedef struct {
     uint32_t num_users;
@@ -193,7 +209,7 @@ struct pw_ni {
     pw_regions regions;
     bool deadlock_told, shortage_told;
     bool has_no_bytes;    /* see pw_ni_set_without_bytes */
-    bool has_safe_wire;   /* see pw_ni_set_unsealed */
+    bool is_unsealed;     /* to all peers: see pw_ni_set_unsealed */
     bool advises;         /* of fetches, before their transfers begin */
     pw_queue host_events; /* in the order in which they came up */
     pw_pool host_event_pool;
@@ -208,6 +224,7 @@ struct pw_ni {
         pw_time at_ns;
     } source_fault; /* that the driver runs for */
     pw_pairing pairing;
+    pw_ahead ahead;
     pw_service service;   /* of the arrival or the fault at the source */
     bool decision_wanted; /* nothing goes on before the host's answer */
     uint64_t decision_id;
@@ -284,6 +301,26 @@ void pw_engine_ask(pw_ni *ni);
 void pw_engine_hold(pw_ni *ni, uint32_t source, const uint8_t *data, uint32_t num_bytes,
                     uint32_t position);
 void pw_engine_drop_held(pw_ni *ni);
+
+/* ni.c: run events until the block that was promised has left, or nothing is to do. */
+void pw_engine_run_kept(pw_ni *ni);
+
+/* foreseen.c: reads that are foreseen */
+/* Something is about to be asked of this NI. */
+static inline void pw_ahead_disturb(pw_ni *ni)
+{
+    ni->ahead.is_asked = false;
+    if (ni->ahead.is_promised) pw_ni_keep(ni);
+}
+/* Source: a read is here, and is not with the firmware yet. */
+void pw_ahead_asked(pw_ni *ni, const pw_read_request_frame *request);
+/* Source: is the block that leaves, whose translation took delay_ns, what any such read gets? */
+bool pw_ahead_was_asked(const pw_ni *ni, const pw_transfer *transfer, pw_time delay_ns);
+/* Source: has its reader the transfer's block? Then it leaves so, and need not be sent. */
+bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer);
+pw_block_frame *pw_ahead_left(pw_ni *ni, const pw_block_frame *left);
+/* Reader: a block that is what any such read gets. */
+void pw_ahead_learn(pw_ni *ni, const pw_block_frame *block);
 
 /* source.c */
 void pw_source_start_block(pw_ni *ni, pw_transaction *transaction, pw_time at_ns,

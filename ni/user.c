@@ -68,6 +68,7 @@ int pw_ni_unexpose(pw_ni *ni, uint64_t key)
 {
     pw_region *region = pw_regions_find(&ni->regions, key);
     if (!region) return PW_ERR_INVALID;
+    pw_ahead_disturb(ni);
     pw_engine_close_region(ni, region);
     return PW_OK;
 }
@@ -107,6 +108,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
                                             &frame->notification);
     if (!inbound) return pw_ni_latch(ni, PW_ERR_NOMEM); /* the request is out */
     inbound->pdid = pdid;
+    inbound->requested_ns = frame->header.time_ns;
     *id = stream;
     pw_ni_begin_transfer(ni, pdid, descriptor->destination_address, num_bytes);
     pw_lookahead_grant(ni, inbound);
@@ -144,6 +146,7 @@ int pw_ni_advise(pw_ni *ni, uint16_t pdid, uint64_t address, uint64_t num_bytes,
 {
     if (num_bytes == 0 || pw_range_wraps(address, num_bytes)) return PW_OK; /* fetch will tell */
     uint64_t first_page = pw_page_of(address), last_page = pw_page_of(address + num_bytes - 1);
+    pw_ahead_disturb(ni);
     if (ni->translation->ops->advise)
         return ni->translation->ops->advise(ni->translation, pdid, first_page,
                                             last_page - first_page + 1, at_ns);
@@ -157,6 +160,7 @@ static int64_t post_write(pw_ni *ni, pw_transfer *transfer, pw_time at_ns)
     if (pw_range_wraps(transfer->source_address, transfer->num_bytes) ||
         pw_range_wraps(transfer->destination_address, transfer->num_bytes))
         return PW_ERR_ADDRESS;
+    pw_ahead_disturb(ni);
     int channel = pw_firmware_claim_write(&ni->firmware, transfer->pdid);
     if (channel < 0) return channel;
     transfer->cookie = transfer->stream = pw_firmware_new_stream(&ni->firmware);
@@ -220,6 +224,7 @@ static bool is_at_rest(const pw_ni *ni, uint32_t channel)
 
 int pw_ni_open_channel(pw_ni *ni, uint16_t pdid)
 {
+    pw_ahead_disturb(ni);
     int channel = pw_firmware_claim_write(&ni->firmware, pdid);
     if (channel >= 0) pw_firmware_channel(&ni->firmware, (uint32_t)channel)->user_state = OPEN;
     return channel;
@@ -254,6 +259,7 @@ int64_t pw_ni_trigger(pw_ni *ni, uint32_t channel, int64_t now_ns, uint64_t *id)
 {
     pw_firmware *firmware = &ni->firmware;
     if (state_of(ni, channel) != INSERTED) return PW_ERR_INVALID;
+    pw_ahead_disturb(ni);
     pw_time posted_ns = now_ns + TRIGGER_WRITES * ni->costs->core_register_write_ns;
     pw_virtual_channel *own = pw_firmware_channel(firmware, channel);
     pw_transfer transfer = pw_transfer_of(&own->descriptor, own->transfer.peer,

@@ -63,6 +63,7 @@ static int create_engine(pw_node *node, const pw_node *like, const char **reason
     if (getrandom(&secret, sizeof secret, 0) != (ssize_t)sizeof secret) return PW_ERR_HOST;
     pw_ni_set_key_secret(node->ni, secret);
     if (node->wire->ops->allocate) pw_ni_set_burst_memory(node->ni, burst_memory, node->wire);
+    pw_ni_set_keeper(node->ni, pw_node_keep_promise, node);
     *reason = "the protection domain (pdid, from 1 on) cannot be opened; see pw_ni_open_domain";
     return pw_ni_open_domain(node->ni, node->pdid);
 }
@@ -169,6 +170,7 @@ static void destroy(pw_node *node, bool closes_wire)
     pw_ni_destroy(node->ni);
     pw_memory_destroy(node->memory);
     pw_handles_destroy(&node->handles);
+    pw_peers_clear(&node->promises.asks);
     pw_frame_pool_finish(&node->frames);
     pw_clock_finish(&node->clock);
     pw_topology_destroy(node->topology);
@@ -347,6 +349,7 @@ void pw_node_lock(pw_node *node)
 
 void pw_node_unlock(pw_node *node)
 {
+    if (!node->clock.depth) pw_node_stand_by(node, false); /* the program goes on */
     if (node->is_posted) pw_idleness_tell_resting(&node->idleness);
     pw_ticket_lock_give(&node->lock);
 }

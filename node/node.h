@@ -188,6 +188,19 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
 uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint64_t address,
                                uint64_t num_bytes, uint64_t key, uint8_t *frame);
 
+/* cdef end */
+/* A frame for the envelope of an exposed message, which the peer may read at once: with so many
+ * bytes behind the envelope, that pw_node_take_promise wants, and room for some more. NULL: it is a
+ * frame like any other. */
+uint8_t *pw_node_promise(pw_node *node, const pw_handle *exposed, uint32_t bytes_behind,
+                         uint32_t *promise_bytes);
+/* How many these are for a message. */
+uint32_t pw_node_promise_bytes(const pw_node *node, uint64_t num_bytes);
+/* The whole of the peer's message was asked for, by the last thing that was posted. If the answer
+ * is known it is here. */
+int pw_node_take_promise(pw_node *node, uint32_t peer, const uint8_t *promise);
+/* cdef begin */
+
 pw_call_counts *pw_node_calls(pw_node *node);
 /* Nobody tells where the program's MPI calls begin and end: the report says that its times are
  * those between calls of the layer below. */

@@ -65,6 +65,24 @@ void pw_idleness_renew(pw_idleness *idleness);
 /* What this thread's turn moved may be what another one rests for. */
 void pw_idleness_tell_resting(pw_idleness *idleness);
 
+/* Reads of this node's that their readers may foresee (pw_ni_promise). Only while the CPU waits: else
+ * it may ask the NI for something that is to be earlier in virtual time. */
+typedef struct {
+    pw_peers asks;           /* of pw_peer_asks */
+    pw_promise_place *place; /* of the promise that was given; NULL: none */
+    uint64_t number;         /* its number */
+    uint32_t reader;         /* whom it was given */
+    bool stands;             /* it can be taken */
+    uint32_t num_vain;       /* promises in a row that nobody took */
+    uint32_t num_left_out;   /* since the last one */
+} pw_node_promises;
+
+typedef struct {
+    pw_peer peer;
+    uint32_t num_sent, num_received; /* bursts that ask the other one's NI for something */
+    bool is_near;                    /* both see the memory that bursts stand in */
+} pw_peer_asks;
+
 #define PW_NODE_REASON_BYTES 384 /* a strategy's, and what it was asked */
 
 /* What nodes with the same configuration share: see pw_node_opening. */
@@ -84,6 +102,7 @@ struct pw_node {
     pw_clock clock;
     pw_handles handles;
     pw_idleness idleness;
+    pw_node_promises promises;
     pw_ticket_lock lock;
     pw_topology *topology;       /* its own; NULL: the host's, or the NI's */
     int64_t horizon_ns;          /* see pw_node_set_horizon */
@@ -139,6 +158,16 @@ int pw_node_post_exposed(pw_node *node, pw_handle *handle, uint64_t address, int
 int pw_node_complete(pw_node *node, pw_handle *handle, int64_t time_ns, int error);
 /* A transfer's event: it is over. */
 int pw_node_finish(pw_node *node, const pw_host_event *event);
+/* The promise that was given stands from now on, if the CPU waits, else it does not. */
+void pw_node_stand_by(pw_node *node, bool is_waiting);
+/* What the NI's keeper does. */
+void pw_node_keep_promise(void *node);
+/* Bursts with the peer; NULL: nobody counts them. */
+pw_peer_asks *pw_node_asks(pw_node *node, uint32_t peer);
+/* Is it near? */
+void pw_node_look_for(pw_node *node, pw_peer_asks *asks);
+/* A burst is here. */
+int pw_node_receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes);
 /* Act on a fork. */
 int pw_node_share_pages(pw_node *node);
 /* Give back the bursts and frames that have left. */

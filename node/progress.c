@@ -69,14 +69,21 @@ static int receive_message(pw_node *node, uint32_t source, const uint8_t *data, 
     return code < 0 ? code : PW_OK;
 }
 
-static int receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+int pw_node_receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
-    if (is_message(data, num_bytes)) return receive_message(node, source, data, num_bytes);
     int code = pw_ni_rx_burst(node->ni, source, data, num_bytes);
     if (code >= 0) return PW_OK;
     /* What was dropped will never be answered: going on would hang. */
     return pw_node_fail(node, code, "burst of %u bytes from node %u; same pagewire on all ranks?",
                         num_bytes, source);
+}
+
+static int receive_any(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
+{
+    if (is_message(data, num_bytes)) return receive_message(node, source, data, num_bytes);
+    pw_peer_asks *asks = pw_node_asks(node, source);
+    if (asks) asks->num_received += pw_ni_burst_asks(data, num_bytes);
+    return pw_node_receive_burst(node, source, data, num_bytes);
 }
 
 /* What the wire says of its failure; empty: nothing. */
@@ -110,7 +117,7 @@ static int receive(pw_node *node, bool waiting)
         moved = 1;
         node->has_sent = false;
         if (node->clock.recorder) pw_recorder_received(node->clock.recorder, &burst, waiting);
-        code = receive_burst(node, burst.source, burst.data, burst.num_bytes);
+        code = receive_any(node, burst.source, burst.data, burst.num_bytes);
         ops->taken(node->wire, &burst);
         if (code < 0) return code;
         if (node->clock.recorder && node->has_sent) return moved;
@@ -179,7 +186,8 @@ int pw_node_send_frame(pw_node *node, uint32_t peer, uint8_t *frame, uint32_t fr
         code = node->wire->ops->send(node->wire, peer, frame, frame_bytes, &is_free);
         if (code < 0) fail_to_send(node, code, peer, frame_bytes);
     }
-    if (is_free) pw_frame_give(&node->frames, frame);
+    if (is_free && pw_frame_is_own(&node->frames, frame)) pw_frame_give(&node->frames, frame);
+    else if (is_free) pw_ni_tx_release(node->ni, frame);
     return code < 0 ? code : PW_OK;
 }
 
@@ -191,9 +199,12 @@ static int flush(pw_node *node, bool *looped)
     while (code >= 0 && pw_ni_tx_burst(node->ni, &burst)) {
         bool is_free = true;
         if (burst.peer == node->wire->node) {
-            code = receive_burst(node, burst.peer, burst.data, burst.num_bytes);
+            code = receive_any(node, burst.peer, burst.data, burst.num_bytes);
             *looped = true;
         } else {
+            pw_peer_asks *asks = pw_node_asks(node, burst.peer);
+            if (asks) asks->num_sent += pw_ni_burst_asks(burst.data, burst.num_bytes);
+            if (asks && !asks->is_near) pw_node_look_for(node, asks);
             code = node->wire->ops->send(node->wire, burst.peer, burst.data, burst.num_bytes,
                                          &is_free);
             if (code < 0) fail_to_send(node, code, burst.peer, burst.num_bytes);
@@ -252,6 +263,10 @@ static int step(pw_node *node, int64_t horizon_ns)
     pw_host_event events[EVENTS_AT_ONCE];
     uint64_t page;
     int count = pw_ni_run(node->ni, horizon_ns, events, EVENTS_AT_ONCE), code = PW_OK;
+    if (pw_ni_promise_was_wrong(node->ni))
+        return pw_node_fail(node, count,
+                            "a read that its reader had foreseen came otherwise, which is a defect; "
+                            "ni.lookahead_blocks = 0 does without, please tell us");
     if (count < 0) return pw_node_fail(node, count, "run of the engine");
     if (pw_memory_events_were_wrong(node->memory, &page))
         return pw_node_fail(node, PW_ERR_RESIDENCY,
@@ -292,14 +307,6 @@ static int run(pw_node *node, int64_t horizon_ns)
     return count;
 }
 
-/* Does every burst stay in this host's memory? */
-static bool is_on_one_host(const pw_node *node)
-{
-    pw_wire_rest rest;
-    const pw_wire *wire = node->wire;
-    return wire->ops->rest && wire->ops->rest(wire, &rest) && rest.num_near + 1 == wire->num_nodes;
-}
-
 /* 1: something moved, 0: nothing did. */
 static int turn(pw_node *node, bool waiting)
 {
@@ -308,7 +315,6 @@ static int turn(pw_node *node, bool waiting)
         node->clock.program_ran = false;
         if (!node->clock.is_polling) pw_idleness_renew(&node->idleness);
         pw_ni_enter(node->ni);
-        pw_ni_set_unsealed(node->ni, is_on_one_host(node));
         int code = was_forked ? pw_node_share_pages(node) : PW_OK;
         if (code < 0) return code;
     }
@@ -340,6 +346,7 @@ static int turn(pw_node *node, bool waiting)
 
 int pw_node_turn(pw_node *node, bool waiting)
 {
+    pw_node_stand_by(node, waiting);
     int moved = turn(node, waiting);
     if (moved < 0 || !node->service.turned) return moved;
     int code = node->service.turned(node->service.context);

@@ -4,6 +4,8 @@
 #include "node/node_state.h"
 #include "node/node_trace.h"
 #include "node/record/recorder.h"
+#include "native/frames.h"
+#include <string.h>
 
 #define ALL_PAGES (UINT64_C(1) << (64 - PW_PAGE_SHIFT))
 
@@ -332,4 +334,122 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
     node->clock.now_ns = pw_ni_message_write(node->ni, peer, kind, address, num_bytes, key,
                                              (uint32_t)payload_bytes, node->clock.now_ns, frame);
     return PW_ENVELOPE_BYTES + (node->has_no_bytes ? 0 : (uint32_t)payload_bytes);
+}
+
+/* ---- reads that are foreseen */
+
+#define VAIN_MAX 4u   /* promises in a row that nobody takes, before fewer are given */
+#define LEFT_OUT_MAX 31u
+
+typedef struct {
+    pw_read_request_frame request;
+    pw_block_frame block;
+} taken_promise;
+_Static_assert(sizeof(taken_promise) <= PW_PROMISE_BYTES - 8, "what a reader writes");
+
+static pw_promise_place *place_of(const pw_node *node, uint32_t giver, uint32_t reader)
+{
+    const pw_wire_ops *ops = node->wire->ops;
+    return ops->promises ? ops->promises(node->wire, giver, reader) : NULL;
+}
+
+pw_peer_asks *pw_node_asks(pw_node *node, uint32_t peer)
+{
+    if (!node->wire->ops->promises) return NULL;
+    return pw_peers_make(&node->promises.asks, peer, sizeof(pw_peer_asks));
+}
+
+void pw_node_look_for(pw_node *node, pw_peer_asks *asks)
+{
+    asks->is_near = place_of(node, node->wire->node, asks->peer.peer) != NULL;
+    if (asks->is_near) pw_ni_set_unsealed_to(node->ni, asks->peer.peer);
+}
+
+uint32_t pw_node_promise_bytes(const pw_node *node, uint64_t num_bytes)
+{
+    return pw_ni_promise_bytes(node->ni, num_bytes);
+}
+
+/* It was given, and is not any more: true if its reader had taken it. */
+static bool take_back(pw_node_promises *promises)
+{
+    uint64_t number = promises->number;
+    return promises->stands &&
+           !__atomic_compare_exchange_n(&promises->place->state, &number, 0, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+void pw_node_keep_promise(void *context)
+{
+    pw_node *node = context;
+    pw_node_promises *promises = &node->promises;
+    pw_promise_place *place = promises->place;
+    const bool was_taken = take_back(promises);
+    promises->place = NULL;
+    promises->stands = false;
+    promises->num_vain = was_taken ? 0 : promises->num_vain + (promises->num_vain < VAIN_MAX);
+    if (!was_taken) return;
+    taken_promise taken;
+    memcpy(&taken, place->taken, sizeof taken);
+    __atomic_store_n(&place->state, 0, __ATOMIC_RELAXED);
+    pw_ni_keep_promise(node->ni, promises->reader, &taken.request, &taken.block);
+    node->is_posted = true;
+}
+
+void pw_node_stand_by(pw_node *node, bool is_waiting)
+{
+    pw_node_promises *promises = &node->promises;
+    if (!promises->place || promises->stands == is_waiting) return;
+    if (is_waiting) __atomic_store_n(&promises->place->state, promises->number, __ATOMIC_RELEASE);
+    else if (take_back(promises)) {
+        pw_ni_keep(node->ni);
+        return;
+    }
+    promises->stands = is_waiting;
+}
+
+uint8_t *pw_node_promise(pw_node *node, const pw_handle *exposed, uint32_t bytes_behind,
+                         uint32_t *promise_bytes)
+{
+    pw_node_promises *promises = &node->promises;
+    const uint32_t peer = exposed->peer;
+    *promise_bytes = pw_node_promise_bytes(node, exposed->num_bytes);
+    if (!*promise_bytes || node->clock.recorder || node->host.schedule || exposed->piece_of ||
+        exposed->lease.is_in_pieces || way_to(node, peer))
+        return NULL;
+    if (promises->num_vain == VAIN_MAX && promises->num_left_out++ < LEFT_OUT_MAX) return NULL;
+    pw_promise_place *place = place_of(node, node->wire->node, peer);
+    pw_peer_asks *asks = place ? pw_node_asks(node, peer) : NULL;
+    uint8_t *frame = asks ? pw_ni_promise(node->ni, node->pdid, peer, exposed->address,
+                                          exposed->num_bytes, PW_ENVELOPE_BYTES, bytes_behind)
+                          : NULL;
+    if (!frame) return NULL;
+    pw_promise *promise = (pw_promise *)(void *)(frame + PW_ENVELOPE_BYTES);
+    promise->number = ++promises->number;
+    promise->num_heard = asks->num_received;
+    promises->place = place;
+    promises->reader = peer;
+    promises->num_left_out = 0;
+    return frame;
+}
+
+int pw_node_take_promise(pw_node *node, uint32_t peer, const uint8_t *data)
+{
+    const pw_promise *promise = (const pw_promise *)(const void *)data;
+    pw_promise_place *place = place_of(node, peer, node->wire->node);
+    const pw_peer_asks *asks = place && !node->clock.recorder ? pw_node_asks(node, peer) : NULL;
+    uint64_t number = promise->number;
+    if (!asks || asks->num_sent != promise->num_heard ||
+        __atomic_load_n(&place->state, __ATOMIC_ACQUIRE) != number)
+        return PW_OK;
+    pw_block_frame *block = (pw_block_frame *)(uintptr_t)(promise + 1); /* is for this node */
+    const pw_read_request_frame *request = pw_ni_foresee(node->ni, peer, promise, block);
+    if (!request) return PW_OK;
+    const taken_promise taken = {*request, *block};
+    memcpy(place->taken, &taken, sizeof taken);
+    if (!__atomic_compare_exchange_n(&place->state, &number, PW_PROMISE_TAKEN, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return PW_OK;
+    pw_ni_take_request_back(node->ni, peer);
+    return pw_node_receive_burst(node, peer, (const uint8_t *)block, block->header.frame_bytes);
 }

@@ -242,6 +242,8 @@ void pw_firmware_err_later(pw_firmware *firmware, const pw_answer *answer);
 void pw_firmware_errs_later(pw_firmware *firmware, uint32_t peer, uint32_t stream, pw_time err_ns);
 /* May the answer to a block of this channel be foreseen? Only for a transfer alone on this node. */
 bool pw_firmware_may_predict(const pw_firmware *firmware, uint32_t channel);
+/* Has it nothing to do, and waits for nothing? *from_ns: when what it has done is over. */
+bool pw_firmware_is_at_rest(const pw_firmware *firmware, pw_time *from_ns);
 /* The block's ACK will arrive at at_ns: go on as if it were here. The entry stays until it is; if
  * another answer comes, the block is pending again. */
 void pw_firmware_predict(pw_firmware *firmware, pw_transaction *transaction, pw_time at_ns);

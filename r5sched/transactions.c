@@ -52,13 +52,10 @@ static int more_entries(pw_transactions *table)
     return PW_OK;
 }
 
-static uint16_t take_id(pw_transactions *table)
+uint16_t pw_transactions_next_id(const pw_transactions *table)
 {
-    if (table->ticket_queue) {
-        uint16_t id = table->tickets[table->next_ticket];
-        table->next_ticket = (table->next_ticket + 1) & SLOT_MASK;
-        return id;
-    }
+    if (!table->places) return 0;
+    if (table->ticket_queue) return table->tickets[table->next_ticket];
     uint32_t slot = 0;
     while (table->places[slot]) slot++;
     return table->tickets[slot];
@@ -69,7 +66,8 @@ pw_transaction *pw_transactions_claim(pw_transactions *table)
     if (table->num_free == 0 || (!table->places && make_tables(table) < 0)) return NULL;
     if (!table->free_list && more_entries(table) < 0) return NULL;
     pw_transaction *transaction = pw_link_pop(&table->free_list);
-    uint16_t id = take_id(table);
+    const uint16_t id = pw_transactions_next_id(table);
+    if (table->ticket_queue) table->next_ticket = (table->next_ticket + 1) & SLOT_MASK;
     table->num_free--;
     table->places[id & SLOT_MASK] = (uint16_t)(transaction->place + 1);
     *transaction = (pw_transaction){

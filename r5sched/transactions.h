@@ -80,6 +80,8 @@ void pw_transactions_destroy(pw_transactions *table);
 /* A free entry in state ISSUED with sequence 0, or NULL when all 1024 are pending, or without
  * memory. */
 pw_transaction *pw_transactions_claim(pw_transactions *table);
+/* The id that the next claim gives; one is free. */
+uint16_t pw_transactions_next_id(const pw_transactions *table);
 /* The pending entry in a slot below PW_TRANSACTIONS; NULL: it is free. */
 static inline pw_transaction *pw_transactions_at(const pw_transactions *table, uint32_t slot)
 {

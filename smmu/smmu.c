@@ -294,6 +294,14 @@ pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool pres
     return delay_ns;
 }
 
+bool pw_smmu_would_hit(pw_smmu *smmu, uint16_t pdid, uint64_t page, uint32_t *how)
+{
+    const uint16_t tag = pw_smmu_tag(smmu, pdid);
+    const bool is_in_l1 = pw_tcache_has(smmu->tlbs->l1, tag, page);
+    *how = is_in_l1 ? PW_TRANSLATION_L1 : PW_TRANSLATION_L2;
+    return is_in_l1 || pw_tcache_has(smmu->tlbs->l2, tag, page);
+}
+
 static pw_bank_faults *faults_of(const pw_smmu *smmu, const pw_context_bank *bank)
 {
     return smmu->faults[bank - smmu->banks];

@@ -119,6 +119,8 @@ uint16_t pw_smmu_of_tag(const pw_smmu *smmu, uint16_t tag);
  * books no walker. */
 pw_time pw_smmu_translate(pw_smmu *smmu, uint16_t pdid, uint64_t page, bool present,
                           bool next_present, pw_time at_ns, uint32_t *how);
+/* Would a TLB have it now? How, then. Nothing is looked up by this. */
+bool pw_smmu_would_hit(pw_smmu *smmu, uint16_t pdid, uint64_t page, uint32_t *how);
 /* What a translation takes that waits for nothing. */
 pw_time pw_smmu_latency_ns(const pw_smmu *smmu, uint32_t how);
 /* Record a translation or permission fault. True when FSR was clear at that time, so that an

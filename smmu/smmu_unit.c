@@ -94,6 +94,11 @@ bool pw_smmu_unit_is_open(pw_translation_unit *unit, uint16_t pdid)
     return pw_smmu_bank(unit->smmu, pdid) != NULL;
 }
 
+static bool would_hit(const pw_translation_unit *unit, uint16_t pdid, uint64_t page, uint32_t *how)
+{
+    return pw_smmu_would_hit(unit->smmu, pdid, page, how);
+}
+
 static pw_time invalidate(pw_translation_unit *base, uint16_t pdid, uint64_t first_page,
                           uint64_t num_pages)
 {
@@ -117,6 +122,7 @@ int pw_smmu_unit_create(const pw_unit_parts *parts, pw_translation_unit **out)
         .access = access_page,
         .word = pw_smmu_unit_word,
         .latency_ns = pw_smmu_unit_latency_ns,
+        .would_hit = would_hit,
         .open = pw_smmu_unit_open,
         .is_open = pw_smmu_unit_is_open,
         .invalidate = invalidate,

@@ -58,6 +58,9 @@ typedef struct {
     pw_time (*word)(pw_translation_unit *unit, uint16_t pdid, uint64_t page, pw_time at_ns);
     /* What a translation takes that waits for nothing. */
     pw_time (*latency_ns)(const pw_translation_unit *unit, uint32_t how);
+    /* Would a look-up of the page, now, be a hit? How, then; nothing changes by the question. NULL:
+     * the unit does not tell. */
+    bool (*would_hit)(const pw_translation_unit *unit, uint16_t pdid, uint64_t page, uint32_t *how);
     /* A process with this protection domain; PW_ERR_CONTEXT when there is no room for one more. */
     int (*open)(pw_translation_unit *unit, uint16_t pdid);
     bool (*is_open)(pw_translation_unit *unit, uint16_t pdid);

@@ -25,12 +25,20 @@ static bool is_recorded(const pw_messages *messages, const pw_operation *operati
     return recorder_of(messages) && operation->recorded;
 }
 
+/* What keeps a message of so many bytes that came early. */
+static pw_frame_pool *frames_for(pw_messages *messages, uint32_t frame_bytes)
+{
+    return frame_bytes <= messages->frames.frame_bytes ? &messages->frames
+                                                       : &messages->promised_frames;
+}
+
 void pw_operation_free(pw_messages *messages, pw_operation *operation)
 {
     if (is_recorded(messages, operation)) pw_recorder_forget(recorder_of(messages), operation);
     free(operation->memory);
     operation->memory = NULL;
-    if (operation->frame) pw_frame_give(&messages->frames, operation->frame);
+    if (operation->frame)
+        pw_frame_give(frames_for(messages, operation->frame_bytes), operation->frame);
     operation->frame = NULL;
     pw_pool_give(&messages->operations, operation);
 }
@@ -54,6 +62,8 @@ int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_hos
                               .operation_bytes = operation_bytes};
     messages->frames.frame_bytes =
         (PW_MESSAGE_FRAME_BYTES(carried_bytes(messages, eager_limit_bytes)) + 63) & ~UINT32_C(63);
+    messages->promised_frames.frame_bytes =
+        (PW_MESSAGE_FRAME_BYTES(pw_node_promise_bytes(node, PW_BLOCK_BYTES)) + 63) & ~UINT32_C(63);
     /* Now, and not when a message comes early: what is allocated next would lie elsewhere then. */
     pw_operation *first = pw_operation_new(messages, PW_OPERATION_ARRIVED);
     if (first) first->frame = pw_frame_take(&messages->frames, NULL);
@@ -74,6 +84,7 @@ void pw_messages_close(pw_messages *messages)
     }
     pw_pool_finish(&messages->operations);
     pw_frame_pool_finish(&messages->frames);
+    pw_frame_pool_finish(&messages->promised_frames);
     *messages = (pw_messages){.node = NULL};
 }
 
@@ -361,13 +372,20 @@ int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
     }
     send->handle->owner = send; /* and ends it, whatever follows */
     pw_operation_append(&messages->sends, send);
-    uint8_t *frame = pw_node_take_frame(messages->node);
+    uint8_t envelope[PW_ENVELOPE_BYTES];
+    uint32_t promise_bytes;
+    (void)pw_node_write_message(messages->node, send->peer, PW_MESSAGE_RENDEZVOUS,
+                                send->handle->address, send->num_bytes, send->handle->key,
+                                envelope);
+    uint8_t *frame = pw_node_promise(messages->node, send->handle, sizeof *header, &promise_bytes);
+    if (!frame) {
+        promise_bytes = 0;
+        frame = pw_node_take_frame(messages->node);
+    }
     code = frame ? PW_OK : PW_ERR_NOMEM;
     if (frame) {
-        (void)pw_node_write_message(messages->node, send->peer, PW_MESSAGE_RENDEZVOUS,
-                                    send->handle->address, send->num_bytes, send->handle->key,
-                                    frame);
-        code = pw_messages_send_frame(messages, send->peer, frame, 0, header);
+        memcpy(frame, envelope, sizeof envelope);
+        code = pw_messages_send_frame(messages, send->peer, frame, promise_bytes, header);
     }
     if (code < 0) send->is_dropped = true;
     return code;
@@ -415,7 +433,7 @@ static int keep(pw_messages *messages, const pw_arrival *arrival)
 {
     pw_operation *arrived = pw_operation_new(messages, PW_OPERATION_ARRIVED);
     if (!arrived) return PW_ERR_NOMEM;
-    arrived->frame = pw_frame_take(&messages->frames, NULL);
+    arrived->frame = pw_frame_take(frames_for(messages, arrival->frame_bytes), NULL);
     if (!arrived->frame) {
         pw_operation_free(messages, arrived);
         return PW_ERR_NOMEM;
@@ -508,7 +526,9 @@ static int land(pw_messages *messages, pw_operation *receive, const pw_arrival *
     if (code < 0) return code;
     receive->has_lease = false; /* the handle's */
     receive->handle->owner = receive;
-    return PW_OK;
+    if (!arrival->promise_bytes || receive->num_bytes != envelope->num_bytes) return PW_OK;
+    return pw_node_take_promise(messages->node, envelope->source_node,
+                                arrival->frame + PW_ENVELOPE_BYTES);
 }
 
 /* ---- receiving */
@@ -519,6 +539,9 @@ static void read_frame(const uint8_t *frame, uint32_t frame_bytes, pw_arrival *o
     memcpy(&out->header, frame + frame_bytes - sizeof out->header, sizeof out->header);
     out->frame = frame;
     out->frame_bytes = frame_bytes;
+    out->promise_bytes = out->envelope.kind == PW_MESSAGE_RENDEZVOUS
+                             ? frame_bytes - PW_MESSAGE_FRAME_BYTES(0)
+                             : 0;
 }
 
 void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool waited, bool taken)
@@ -584,9 +607,13 @@ int pw_messages_match(pw_messages *messages, const pw_arrival *arrival)
 static bool is_whole(const pw_messages *messages, const pw_envelope *envelope, uint32_t source,
                      uint32_t frame_bytes)
 {
+    const uint32_t promise_bytes =
+        envelope->kind == PW_MESSAGE_RENDEZVOUS && frame_bytes > PW_MESSAGE_FRAME_BYTES(0)
+            ? pw_node_promise_bytes(messages->node, envelope->num_bytes)
+            : 0;
     if (envelope->source_node != source ||
-        frame_bytes !=
-            (uint64_t)carried_bytes(messages, envelope->payload_bytes) + PW_MESSAGE_FRAME_BYTES(0))
+        frame_bytes != (uint64_t)carried_bytes(messages, envelope->payload_bytes) + promise_bytes +
+                           PW_MESSAGE_FRAME_BYTES(0))
         return false;
     if (envelope->kind == PW_MESSAGE_EAGER)
         return envelope->payload_bytes == envelope->num_bytes &&

@@ -99,6 +99,7 @@ typedef struct {
     pw_message_header header;
     const uint8_t *frame;
     uint32_t frame_bytes;
+    uint32_t promise_bytes; /* behind the envelope, of pw_node_promise */
 } pw_arrival;
 
 /* Any may be NULL; a negative code ends the node's call with it. */
@@ -122,7 +123,8 @@ struct pw_messages {
     pw_operation_list sends;      /* exposed ones */
     pw_operation_list writes;     /* one-sided ones that wait for a channel of the NI's */
     pw_operation_list atomics;    /* that wait for their answer */
-    pw_frame_pool frames;         /* of messages that came early */
+    pw_frame_pool frames;         /* of messages that came early, */
+    pw_frame_pool promised_frames; /* and of those that hold a promise */
     size_t operation_bytes;
     pw_pool operations;
 };

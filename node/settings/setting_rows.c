@@ -484,7 +484,7 @@ static const pw_setting_row rows[] = {
      COUNT(receive_buffer_blocks, "blocks", 0, 1024)},
     {"ni.lookahead_blocks", "128",
      "speed of the emulator, not of the machine: blocks of a lone transfer sent before their "
-     "answers are physically here, when these are certain; 0 for none",
+     "answers are physically here, when these are certain; 0 for none, and no read is foreseen",
      COUNT(lookahead_blocks, "blocks", 0, 256)},
     {"ni.interleave", "none",
      "how the packets of the two outstanding blocks of a transfer share the link: none: one block "

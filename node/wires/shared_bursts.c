@@ -257,9 +257,24 @@ static size_t rings_offset(uint32_t num_nodes)
     return (end + PW_PAGE_BYTES - 1) / PW_PAGE_BYTES * PW_PAGE_BYTES;
 }
 
-static size_t area_offset(uint32_t num_nodes)
+static size_t promises_offset(uint32_t num_nodes)
 {
     return rings_offset(num_nodes) + num_nodes * RING_BYTES;
+}
+
+static size_t area_offset(uint32_t num_nodes)
+{
+    const size_t end = promises_offset(num_nodes) + num_nodes * (size_t)PW_PROMISE_BYTES;
+    return (end + PW_PAGE_BYTES - 1) / PW_PAGE_BYTES * PW_PAGE_BYTES;
+}
+
+pw_promise_place *pw_shared_promises(const pw_shared_bursts *shared, uint32_t node, uint32_t peer)
+{
+    const bool is_own = node == shared->node;
+    const uint32_t other = is_own ? peer : node;
+    if (other == shared->node || !pw_shared_is_near(shared, other)) return NULL;
+    const pw_segment *segment = is_own ? &shared->segment : &shared->neighbours[other].segment;
+    return (pw_promise_place *)(void *)(segment->base + promises_offset(shared->num_nodes)) + peer;
 }
 
 /* Where the bursts of a node go in the segment of another. */

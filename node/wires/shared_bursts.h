@@ -57,6 +57,8 @@ bool pw_shared_rest(const pw_shared_bursts *shared, pw_wire_rest *out);
 /* Some found no room yet; the others, pending or not, the peers can read without this process. */
 bool pw_shared_is_waiting(const pw_shared_bursts *shared);
 uint32_t pw_shared_num_pending(const pw_shared_bursts *shared);
+/* As in pw_wire_ops: node or peer is this one, and the other one near. */
+pw_promise_place *pw_shared_promises(const pw_shared_bursts *shared, uint32_t node, uint32_t peer);
 /* NULL when the segment is full: bursts in other memory are copied. */
 uint8_t *pw_shared_allocate(pw_shared_bursts *shared, size_t num_bytes);
 #endif

@@ -1,5 +1,5 @@
 /* What shared_bursts.c works with, and where it lies in a segment: header,
- * bell, greetings, a ring for each node, the area for buffers. */
+ * bell, greetings, for each node a ring and the place of a promise, the area for buffers. */
 #ifndef PW_NODE_WIRES_SHARED_RINGS_H
 #define PW_NODE_WIRES_SHARED_RINGS_H
 #include <stdatomic.h>
@@ -29,7 +29,7 @@ typedef struct {
 } slot;
 _Static_assert(sizeof(slot) == SLOT_BYTES, "slot");
 #define RING_BYTES ((size_t)SLOTS * SLOT_BYTES)
-#define RINGS_END_MAX (((size_t)PW_SHARED_NODES_MAX + 64) * RING_BYTES)
+#define RINGS_END_MAX (((size_t)PW_SHARED_NODES_MAX + 64) * (RING_BYTES + PW_PROMISE_BYTES))
 _Static_assert(RINGS_END_MAX + AREA_BYTES <= UINT32_MAX, "an offset fits in a slot");
 
 /* A buffer that the peer may still read. */

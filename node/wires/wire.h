@@ -23,6 +23,9 @@ typedef struct {
     uint64_t num_by_message; /* by a message of the library underneath */
 } pw_wire_counts;
 
+/* Where a reader takes a promise of a peer's (ni/ni.h), in memory that both see. */
+typedef struct pw_promise_place pw_promise_place;
+
 /* How a node waits that has nothing to do; see node/wires/bell.h. */
 typedef struct {
     uint32_t *bell;    /* at which it rests; NULL: no peer would ring */
@@ -49,6 +52,8 @@ typedef struct {
     /* Memory for bursts of nodes without bytes, which all nodes of this wire share; lives as long
      * as the wire. NULL: none. */
     struct pw_parts *(*parts)(pw_wire *wire);
+    /* That of a node's promises to a peer; NULL: there is none. NULL: never. */
+    pw_promise_place *(*promises)(const pw_wire *wire, uint32_t node, uint32_t peer);
     /* false: nothing is known. NULL: never. */
     bool (*rest)(const pw_wire *wire, pw_wire_rest *out);
     /* NULL: the wire has one way only. */
@@ -65,6 +70,14 @@ struct pw_wire {
     uint32_t node, num_nodes;
 };
 /* cdef end */
+
+#define PW_PROMISE_BYTES 256
+struct pw_promise_place {
+    uint64_t state; /* atomic: the number of the promise that stands; 0: none; or PW_PROMISE_TAKEN */
+    uint8_t taken[PW_PROMISE_BYTES - 8]; /* the request and the block: the reader writes them */
+};
+_Static_assert(sizeof(pw_promise_place) == PW_PROMISE_BYTES, "place of a promise");
+#define PW_PROMISE_TAKEN UINT64_MAX
 
 /* A wire that joins the nodes of one process, for C hosts and unit tests: a burst is handed over by
  * reference, in the order in which bursts were sent. All nodes that it joins: one thread at a time.

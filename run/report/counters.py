@@ -252,6 +252,7 @@ COUNTER_GROUPS: Mapping[str, Mapping[str, str]] = {
     "emulator": {
         "lookahead_blocks": "answers foreseen",
         "lookahead_misses": "  that came at another time",
+        "lookahead_reads": "reads foreseen",
         "bursts_sent": "bursts sent",
         "bursts_received": "bursts received",
         "burst_bytes_sent": "bytes of bursts sent",

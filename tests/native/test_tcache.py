@@ -74,7 +74,9 @@ class Cache:
         self.frame = ffi.new("uint64_t *")
 
     def lookup(self, pdid: int, page: int) -> int | None:
+        has = lib.pw_tcache_has(self.cache, pdid, page)  # leaves the line as old as it is
         hit = lib.pw_tcache_lookup(self.cache, pdid, page, self.frame)
+        assert has == hit
         return self.frame[0] if hit else None
 
     def fill(self, pdid: int, page: int, frame: int) -> int:

@@ -357,6 +357,12 @@ static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
     return self->shared ? pw_shared_allocate(self->shared, num_bytes) : NULL;
 }
 
+static pw_promise_place *wire_promises(const pw_wire *wire, uint32_t node, uint32_t peer)
+{
+    const wire_fabric *self = (const wire_fabric *)wire;
+    return self->shared ? pw_shared_promises(self->shared, node, peer) : NULL;
+}
+
 static void wire_count(const pw_wire *wire, pw_wire_counts *out)
 {
     const wire_fabric *self = (const wire_fabric *)wire;
@@ -434,6 +440,7 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
+    .promises = wire_promises,
     .rest = wire_rest,
     .count = wire_count,
     .reason = pw_wire_fabric_reason,

@@ -276,6 +276,12 @@ static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
     return self->num_near ? pw_shared_allocate(self->shared, num_bytes) : NULL;
 }
 
+static pw_promise_place *wire_promises(const pw_wire *wire, uint32_t node, uint32_t peer)
+{
+    const wire_mpi *self = (const wire_mpi *)wire;
+    return self->shared ? pw_shared_promises(self->shared, node, peer) : NULL;
+}
+
 /* What comes by MPI does not ring, and the program's own messages want MPI looked at. */
 static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
 {
@@ -309,6 +315,7 @@ static const pw_wire_ops ops = {
     .taken = wire_taken,
     .num_pending = wire_num_pending,
     .allocate = wire_allocate,
+    .promises = wire_promises,
     .rest = wire_rest,
     .count = wire_count,
     .close = wire_close,

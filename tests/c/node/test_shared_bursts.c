@@ -391,6 +391,20 @@ static void strangers_do_not_meet(void)
 }
 
 /* Peers one by one: a short burst tells who its sender is before that is met in turn. */
+/* One place for the promises of each to each, which both see. */
+static void both_see_the_place_of_a_promise(pw_shared_bursts *node0, pw_shared_bursts *node1)
+{
+    for (uint32_t giver = 0; giver < 2; giver++) {
+        pw_promise_place *place = pw_shared_promises(node0, giver, 1 - giver);
+        pw_promise_place *same = pw_shared_promises(node1, giver, 1 - giver);
+        assert(place && same && place != same && place->state == 0);
+        place->state = 7 + giver;
+        memset(same->taken, 1, sizeof same->taken);
+        assert(same->state == 7 + giver && place->taken[sizeof place->taken - 1] == 1);
+    }
+    assert(!pw_shared_promises(node0, 0, 0));
+}
+
 static void one_meets_after_the_other(void)
 {
     pw_shared_bursts *shared, *other;
@@ -407,7 +421,9 @@ static void one_meets_after_the_other(void)
     assert(pw_shared_poll(shared, &burst) == 1 && burst.source == 1);
     assert(burst.num_bytes == SHORT_BYTES && memcmp(burst.data, data, SHORT_BYTES) == 0);
     pw_shared_taken(shared, &burst);
+    assert(pw_shared_promises(other, 1, 0) && !pw_shared_promises(shared, 1, 0));
     assert(pw_shared_meet(shared, 1, &theirs) == 1);
+    both_see_the_place_of_a_promise(shared, other);
     /* What waits when the two part comes back; what is in a slot can still be read. */
     for (uint32_t i = 0; i < 17; i++)
         assert(pw_shared_send(shared, 1, data, 8, &is_free) == PW_OK && is_free == (i < 16));

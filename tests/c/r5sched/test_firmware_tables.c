@@ -26,9 +26,12 @@ static void transactions(bool ticket_queue)
     for (int step = 0; step < 60000; step++) {
         uint32_t choice = draw(8), at = num_pending ? draw(num_pending) : 0;
         if (choice < 4 - (uint32_t)(step / 30000)) {
+            const bool is_full = num_pending == PW_TRANSACTIONS;
+            const uint16_t next_id = is_full ? 0 : pw_transactions_next_id(&table);
             pw_transaction *transaction = pw_transactions_claim(&table);
-            assert(!transaction == (num_pending == PW_TRANSACTIONS));
+            assert(!transaction == is_full);
             if (!transaction) continue;
+            assert(transaction->id == next_id);
             assert(transaction->id < 1 << 14 && transaction->sequence == 0);
             pending[num_pending++] = transaction->id;
             continue;
