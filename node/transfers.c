@@ -415,7 +415,7 @@ uint8_t *pw_node_promise(pw_node *node, const pw_handle *exposed, uint32_t bytes
     const uint32_t peer = exposed->peer;
     *promise_bytes = pw_node_promise_bytes(node, exposed->num_bytes);
     if (!*promise_bytes || node->clock.recorder || node->host.schedule || exposed->piece_of ||
-        exposed->lease.is_in_pieces || way_to(node, peer))
+        exposed->lease.is_in_pieces || node->handles.num_under_way > 1 || way_to(node, peer))
         return NULL;
     if (promises->num_vain == VAIN_MAX && promises->num_left_out++ < LEFT_OUT_MAX) return NULL;
     pw_promise_place *place = place_of(node, node->wire->node, peer);

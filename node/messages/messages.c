@@ -358,6 +358,15 @@ int pw_messages_send_eager(pw_messages *messages, uint32_t peer, uint64_t addres
                                   header);
 }
 
+/* Does the program expect no message? Where it expects several things, in which order it learns of
+ * them costs it looks: that must not change by what is foreseen. */
+static bool expects_nothing(const pw_messages *messages)
+{
+    const pw_operation *posted = messages->posted.head;
+    while (posted && posted->is_multi) posted = posted->next;
+    return !posted;
+}
+
 int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
                              const pw_message_header *header)
 {
@@ -374,10 +383,12 @@ int pw_messages_send_exposed(pw_messages *messages, pw_operation *send,
     pw_operation_append(&messages->sends, send);
     uint8_t envelope[PW_ENVELOPE_BYTES];
     uint32_t promise_bytes;
+    uint8_t *frame = NULL;
     (void)pw_node_write_message(messages->node, send->peer, PW_MESSAGE_RENDEZVOUS,
                                 send->handle->address, send->num_bytes, send->handle->key,
                                 envelope);
-    uint8_t *frame = pw_node_promise(messages->node, send->handle, sizeof *header, &promise_bytes);
+    if (expects_nothing(messages))
+        frame = pw_node_promise(messages->node, send->handle, sizeof *header, &promise_bytes);
     if (!frame) {
         promise_bytes = 0;
         frame = pw_node_take_frame(messages->node);
