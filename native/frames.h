@@ -41,7 +41,7 @@ enum pw_frame_kind {
     32 /* on NO_ANSWER: dropped behind a block of its transfer that brings it again */
 #define PW_FLAG_PAIR \
     16 /* on BLOCK: the next frame's block is on the link at the same time, packet by packet */
-#define PW_FLAG_MORE 64    /* on READ_REQUEST: of a piece; another read of the region follows */
+#define PW_FLAG_MORE 64 /* on READ_REQUEST: of a piece; another read of the region follows */
 #define PW_FLAG_AT_REST \
     128 /* on BLOCK: the only one of a read that came while its source had nothing else to do */
 #define PW_FLAG_IMPAIRED 8 /* on NACK, NO_ANSWER: an injected fault took (a part of) the answer */

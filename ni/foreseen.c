@@ -320,8 +320,7 @@ static bool is_certain(const pw_ni *ni)
            settings->hupcf && !settings->stall && !unit->receiver.goes_back &&
            settings->engine != PW_ENGINE_ZDMA && !settings->rate_limit_mbps &&
            ni->smmu.num_walkers > 1 && !ni->smmu.tlbs->prefetch && !ni->impairments.any &&
-           !ni->has_no_bytes && !ni->links && !ni->shares_node &&
-           !ni->firmware.is_in_order;
+           !ni->has_no_bytes && !ni->links && !ni->shares_node && !ni->firmware.is_in_order;
 }
 
 /* *from_ns: since when, as far as a read of the peer's can feel it. */
@@ -369,8 +368,7 @@ uint8_t *pw_ni_promise(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t address
     pw_promise *promise = (pw_promise *)(void *)(frame + offset);
     *promise = (pw_promise){.from_ns = from_ns,
                             .num_bytes = (uint32_t)num_bytes,
-                            .transaction_id =
-                                pw_transactions_next_id(&ni->firmware.transactions),
+                            .transaction_id = pw_transactions_next_id(&ni->firmware.transactions),
                             .pdid = pdid,
                             .how = (uint16_t)how};
     uint8_t *block = (uint8_t *)(promise + 1);
@@ -459,9 +457,14 @@ bool pw_ahead_was_asked(const pw_ni *ni, const pw_transfer *transfer, pw_time de
 
 /* --- reader --- */
 
-static struct pw_known_read *known_read(pw_ni *ni, uint32_t peer, uint64_t num_bytes, uint16_t how)
+void pw_ahead_begin(pw_ni *ni)
 {
     if (!ni->ahead.known) ni->ahead.known = calloc(KNOWN, sizeof *ni->ahead.known);
+}
+
+/* NULL: nothing is remembered. */
+static struct pw_known_read *known_read(pw_ni *ni, uint32_t peer, uint64_t num_bytes, uint16_t how)
+{
     const uint64_t kind = (uint64_t)peer << 36 ^ num_bytes << 4 ^ how;
     return ni->ahead.known ? &ni->ahead.known[kind * UINT64_C(0x9e3779b97f4a7c15) >> 58] : NULL;
 }
@@ -508,8 +511,7 @@ const pw_read_request_frame *pw_ni_foresee(pw_ni *ni, uint32_t peer, const pw_pr
     const struct pw_known_read *known = known_read(ni, peer, request->num_bytes, promise->how);
     if (!known || known->num_seen < SEEN_ENOUGH || known->block.header.source_node != peer ||
         known->block.transfer_bytes != request->num_bytes ||
-        known->block.header.how != promise->how ||
-        known->block.header.pdid != request->header.pdid)
+        known->block.header.how != promise->how || known->block.header.pdid != request->header.pdid)
         return NULL;
     *block = known->block;
     block->header.stream = request->header.stream;

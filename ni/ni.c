@@ -527,7 +527,11 @@ void pw_ni_set_in_order(pw_ni *ni) { ni->firmware.is_in_order = true; }
 
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->is_unsealed = is_unsealed; }
 
-void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer) { pw_ni_path(ni, peer)->is_unsealed = true; }
+void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer)
+{
+    pw_ni_path(ni, peer)->is_unsealed = true;
+    pw_ahead_begin(ni);
+}
 
 bool pw_ni_has_no_bytes(const pw_ni *ni) { return ni->has_no_bytes; }
 

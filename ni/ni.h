@@ -273,7 +273,7 @@ void pw_ni_enter(pw_ni *ni);
 /* The way to every peer is this host's memory, which damages nothing: from now on packets go
  * without CRCs, unless an impairment is planned. In virtual time nothing changes. */
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed);
-/* The same of one peer. */
+/* The same of one peer, whose reads may be foreseen then, and who may foresee this one's. */
 void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer);
 /* From the beginning: what arrives is handed over in order of its time, and before the NI runs
  * behind it. An ERR leaves when it is time, then, and nodes need not tell each other what may still

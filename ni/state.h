@@ -27,7 +27,7 @@ typedef struct {
     uint64_t byte_ps_1000; /* 1000 x picoseconds of one byte on the link */
     pw_time latency_ns;    /* NI, hops, NI; without serialisation */
     pw_calendar link;
-    bool stays; /* within the node: over no link of the network */
+    bool stays;       /* within the node: over no link of the network */
     bool is_unsealed; /* see pw_ni_set_unsealed_to */
     pw_unloaded unloaded;
     struct {
@@ -64,7 +64,7 @@ typedef struct pw_inbound {
                                     translated; NULL: nothing was granted yet */
     int32_t error;
     pw_time last_delivery_ns, notified_ns;
-    pw_time bound_ns; /* nothing more of it arrives before */
+    pw_time bound_ns;     /* nothing more of it arrives before */
     pw_time requested_ns; /* a read: when the source has its request */
     pw_residency walk;
 } pw_inbound;
@@ -319,6 +319,8 @@ bool pw_ahead_was_asked(const pw_ni *ni, const pw_transfer *transfer, pw_time de
 /* Source: has its reader the transfer's block? Then it leaves so, and need not be sent. */
 bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer);
 pw_block_frame *pw_ahead_left(pw_ni *ni, const pw_block_frame *left);
+/* Reader: from now on it remembers what reads get; without memory none is foreseen. */
+void pw_ahead_begin(pw_ni *ni);
 /* Reader: a block that is what any such read gets. */
 void pw_ahead_learn(pw_ni *ni, const pw_block_frame *block);
 

@@ -194,7 +194,7 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
  * frame like any other. */
 uint8_t *pw_node_promise(pw_node *node, const pw_handle *exposed, uint32_t bytes_behind,
                          uint32_t *promise_bytes);
-/* How many these are for a message. */
+/* How many these are for a message; 0: over this node's wire nothing is promised, or not of it. */
 uint32_t pw_node_promise_bytes(const pw_node *node, uint64_t num_bytes);
 /* The whole of the peer's message was asked for, by the last thing that was posted. If the answer
  * is known it is here. */

@@ -65,8 +65,8 @@ void pw_idleness_renew(pw_idleness *idleness);
 /* What this thread's turn moved may be what another one rests for. */
 void pw_idleness_tell_resting(pw_idleness *idleness);
 
-/* Reads of this node's that their readers may foresee (pw_ni_promise). Only while the CPU waits: else
- * it may ask the NI for something that is to be earlier in virtual time. */
+/* Reads of this node's that their readers may foresee (pw_ni_promise). Only while the CPU waits:
+ * else it may ask the NI for something that is to be earlier in virtual time. */
 typedef struct {
     pw_peers asks;           /* of pw_peer_asks */
     pw_promise_place *place; /* of the promise that was given; NULL: none */

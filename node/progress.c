@@ -264,9 +264,10 @@ static int step(pw_node *node, int64_t horizon_ns)
     uint64_t page;
     int count = pw_ni_run(node->ni, horizon_ns, events, EVENTS_AT_ONCE), code = PW_OK;
     if (pw_ni_promise_was_wrong(node->ni))
-        return pw_node_fail(node, count,
-                            "a read that its reader had foreseen came otherwise, which is a defect; "
-                            "ni.lookahead_blocks = 0 does without, please tell us");
+        return pw_node_fail(
+            node, count,
+            "a read that its reader had foreseen came otherwise, which is a defect; "
+            "ni.lookahead_blocks = 0 does without, please tell us");
     if (count < 0) return pw_node_fail(node, count, "run of the engine");
     if (pw_memory_events_were_wrong(node->memory, &page))
         return pw_node_fail(node, PW_ERR_RESIDENCY,

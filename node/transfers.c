@@ -338,7 +338,7 @@ uint32_t pw_node_write_message(pw_node *node, uint32_t peer, uint8_t kind, uint6
 
 /* ---- reads that are foreseen */
 
-#define VAIN_MAX 4u   /* promises in a row that nobody takes, before fewer are given */
+#define VAIN_MAX 4u /* promises in a row that nobody takes, before fewer are given */
 #define LEFT_OUT_MAX 31u
 
 typedef struct {
@@ -367,7 +367,7 @@ void pw_node_look_for(pw_node *node, pw_peer_asks *asks)
 
 uint32_t pw_node_promise_bytes(const pw_node *node, uint64_t num_bytes)
 {
-    return pw_ni_promise_bytes(node->ni, num_bytes);
+    return node->wire->ops->promises ? pw_ni_promise_bytes(node->ni, num_bytes) : 0;
 }
 
 /* It was given, and is not any more: true if its reader had taken it. */

@@ -38,8 +38,9 @@ bool pw_firmware_is_at_rest(const pw_firmware *firmware, pw_time *from_ns)
 {
     const pw_transactions *table = &firmware->transactions;
     *from_ns = pw_calendar_idle_since(firmware->r5, PW_NEVER);
-    return !pw_firmware_measures(firmware) && !firmware->num_active && !firmware->num_buffered && !table->num_overtaken &&
-           table->num_free == PW_TRANSACTIONS && !pw_event_queue_length(firmware->events) &&
+    return !pw_firmware_measures(firmware) && !firmware->num_active && !firmware->num_buffered &&
+           !table->num_overtaken && table->num_free == PW_TRANSACTIONS &&
+           !pw_event_queue_length(firmware->events) &&
            !firmware->mailboxes[PW_MAILBOX_ANSWERS].num_waiting &&
            !firmware->mailboxes[PW_MAILBOX_REQUESTS].num_waiting;
 }

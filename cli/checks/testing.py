@@ -137,8 +137,8 @@ def _run_all(pytest: Sequence[str], root: pathlib.Path) -> dict[str, int]:
 
 
 def _at_once() -> list[str]:
-    """pytest-xdist's options: two files more at a time than this process may use cores, by name (few
-    slow tests in a file that comes last would keep one core waiting)."""
+    """pytest-xdist's options: two files more at a time than this process may use cores, by name
+    (few slow tests in a file that comes last would keep one core waiting)."""
     num_files = min(len(os.sched_getaffinity(0)) + 2, _MAX_AT_ONCE)
     made = ["-n", str(num_files), "--dist", "loadfile", "--no-loadscope-reorder"]
     # A test that kills its process fails with its name; pytest-xdist would wait for ever for the

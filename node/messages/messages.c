@@ -65,9 +65,12 @@ int pw_messages_open(pw_messages *messages, pw_node *node, const pw_messages_hos
     messages->promised_frames.frame_bytes =
         (PW_MESSAGE_FRAME_BYTES(pw_node_promise_bytes(node, PW_BLOCK_BYTES)) + 63) & ~UINT32_C(63);
     /* Now, and not when a message comes early: what is allocated next would lie elsewhere then. */
+    const bool promises = pw_node_promise_bytes(node, 1) != 0;
     pw_operation *first = pw_operation_new(messages, PW_OPERATION_ARRIVED);
     if (first) first->frame = pw_frame_take(&messages->frames, NULL);
-    const int code = first && first->frame ? PW_OK : PW_ERR_NOMEM;
+    uint8_t *promised = promises ? pw_frame_take(&messages->promised_frames, NULL) : NULL;
+    const int code = first && first->frame && (promised || !promises) ? PW_OK : PW_ERR_NOMEM;
+    if (promised) pw_frame_give(&messages->promised_frames, promised);
     if (first) pw_operation_free(messages, first);
     payload_bytes = carried_bytes(messages, payload_bytes);
     return code < 0 ? code : pw_node_set_frame_bytes(node, PW_MESSAGE_FRAME_BYTES(payload_bytes));
@@ -550,9 +553,8 @@ static void read_frame(const uint8_t *frame, uint32_t frame_bytes, pw_arrival *o
     memcpy(&out->header, frame + frame_bytes - sizeof out->header, sizeof out->header);
     out->frame = frame;
     out->frame_bytes = frame_bytes;
-    out->promise_bytes = out->envelope.kind == PW_MESSAGE_RENDEZVOUS
-                             ? frame_bytes - PW_MESSAGE_FRAME_BYTES(0)
-                             : 0;
+    out->promise_bytes =
+        out->envelope.kind == PW_MESSAGE_RENDEZVOUS ? frame_bytes - PW_MESSAGE_FRAME_BYTES(0) : 0;
 }
 
 void pw_messages_announce(pw_messages *messages, pw_operation *arrived, bool waited, bool taken)

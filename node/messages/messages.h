@@ -118,12 +118,12 @@ struct pw_messages {
     pw_clock *clock;
     pw_messages_host host;
     uint64_t eager_limit_bytes;
-    pw_operation_list posted;     /* receives, in the order of posting */
-    pw_operation_list unexpected; /* messages, in the order in which they came */
-    pw_operation_list sends;      /* exposed ones */
-    pw_operation_list writes;     /* one-sided ones that wait for a channel of the NI's */
-    pw_operation_list atomics;    /* that wait for their answer */
-    pw_frame_pool frames;         /* of messages that came early, */
+    pw_operation_list posted;      /* receives, in the order of posting */
+    pw_operation_list unexpected;  /* messages, in the order in which they came */
+    pw_operation_list sends;       /* exposed ones */
+    pw_operation_list writes;      /* one-sided ones that wait for a channel of the NI's */
+    pw_operation_list atomics;     /* that wait for their answer */
+    pw_frame_pool frames;          /* of messages that came early, */
     pw_frame_pool promised_frames; /* and of those that hold a promise */
     size_t operation_bytes;
     pw_pool operations;

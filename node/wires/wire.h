@@ -73,7 +73,7 @@ struct pw_wire {
 
 #define PW_PROMISE_BYTES 256
 struct pw_promise_place {
-    uint64_t state; /* atomic: the number of the promise that stands; 0: none; or PW_PROMISE_TAKEN */
+    uint64_t state; /* atomic: number of the promise that stands, 0: none, or PW_PROMISE_TAKEN */
     uint8_t taken[PW_PROMISE_BYTES - 8]; /* the request and the block: the reader writes them */
 };
 _Static_assert(sizeof(pw_promise_place) == PW_PROMISE_BYTES, "place of a promise");
