@@ -164,8 +164,6 @@ void pw_node_stand_by(pw_node *node, bool is_waiting);
 void pw_node_keep_promise(void *node);
 /* Bursts with the peer; NULL: nobody counts them. */
 pw_peer_asks *pw_node_asks(pw_node *node, uint32_t peer);
-/* Is it near? */
-void pw_node_look_for(pw_node *node, pw_peer_asks *asks);
 /* A burst is here. */
 int pw_node_receive_burst(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes);
 /* Act on a fork. */

@@ -204,7 +204,6 @@ static int flush(pw_node *node, bool *looped)
         } else {
             pw_peer_asks *asks = pw_node_asks(node, burst.peer);
             if (asks) asks->num_sent += pw_ni_burst_asks(burst.data, burst.num_bytes);
-            if (asks && !asks->is_near) pw_node_look_for(node, asks);
             code = node->wire->ops->send(node->wire, burst.peer, burst.data, burst.num_bytes,
                                          &is_free);
             if (code < 0) fail_to_send(node, code, burst.peer, burst.num_bytes);

@@ -356,13 +356,11 @@ static pw_promise_place *place_of(const pw_node *node, uint32_t giver, uint32_t 
 pw_peer_asks *pw_node_asks(pw_node *node, uint32_t peer)
 {
     if (!node->wire->ops->promises) return NULL;
-    return pw_peers_make(&node->promises.asks, peer, sizeof(pw_peer_asks));
-}
-
-void pw_node_look_for(pw_node *node, pw_peer_asks *asks)
-{
-    asks->is_near = place_of(node, node->wire->node, asks->peer.peer) != NULL;
-    if (asks->is_near) pw_ni_set_unsealed_to(node->ni, asks->peer.peer);
+    pw_peer_asks *asks = pw_peers_make(&node->promises.asks, peer, sizeof *asks);
+    if (!asks || asks->is_near || !place_of(node, node->wire->node, peer)) return asks;
+    asks->is_near = true;
+    pw_ni_set_unsealed_to(node->ni, peer);
+    return asks;
 }
 
 uint32_t pw_node_promise_bytes(const pw_node *node, uint64_t num_bytes)

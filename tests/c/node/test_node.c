@@ -196,16 +196,16 @@ static void test_a_look_in_vain_costs_when_the_future_is_known(joined *all)
     assert(clock->now_ns == before_ns + 135);
 }
 
-/* A wire that damages the last byte of the first long burst, between as many nodes of a host. */
+/* A wire that damages the last byte of the first long burst, between nodes that are near or not. */
 static const pw_wire_ops *sound_ops;
-static uint32_t num_near;
+static bool are_near;
 static bool is_damaged;
 
-static bool tell_near(const pw_wire *wire, pw_wire_rest *out)
+static pw_promise_place *place_if_near(const pw_wire *wire, uint32_t node, uint32_t peer)
 {
-    (void)wire;
-    *out = (pw_wire_rest){.num_near = num_near};
-    return true;
+    static pw_promise_place places[2];
+    (void)wire, (void)peer;
+    return are_near ? &places[node] : NULL;
 }
 
 static int damage(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_bytes, bool *is_free)
@@ -220,18 +220,19 @@ static int damage(pw_wire *wire, uint32_t peer, uint8_t *data, uint32_t num_byte
 /* Else every packet is checked, and the damaged one sent again. */
 static void test_packets_within_a_host_have_no_crcs(void)
 {
-    for (num_near = 0; num_near < 2; num_near++) {
+    for (int round = 0; round < 2; round++) {
         joined all;
+        are_near = round == 1;
         is_damaged = false;
         begin(&all, 2);
         sound_ops = all.wires[0]->ops;
         pw_wire_ops damaging = *sound_ops;
-        damaging.rest = tell_near, damaging.send = damage;
+        damaging.promises = place_if_near, damaging.send = damage;
         all.wires[0]->ops = all.wires[1]->ops = &damaging;
         message sent = start_message(&all, 0, 1, PW_BLOCK_BYTES, true);
         finish(&all, sent.fetched);
         const bool is_equal = !memcmp(sent.source, sent.destination, PW_BLOCK_BYTES);
-        assert(is_damaged && is_equal == (num_near == 0));
+        assert(is_damaged && is_equal != are_near);
         sent.destination[PW_BLOCK_BYTES - 1] = sent.source[PW_BLOCK_BYTES - 1];
         finish_message(&all, &sent, 0, 1);
         end(&all);
