@@ -392,6 +392,12 @@ void pw_ni_keep(pw_ni *ni)
     ni->ahead.keep(ni->ahead.owner);
 }
 
+static void was_wrong(pw_ni *ni)
+{
+    ni->ahead.was_wrong = true;
+    pw_ni_latch(ni, PW_ERR_INVALID);
+}
+
 void pw_ni_keep_promise(pw_ni *ni, uint32_t reader, const pw_read_request_frame *request,
                         const pw_block_frame *taken)
 {
@@ -403,9 +409,7 @@ void pw_ni_keep_promise(pw_ni *ni, uint32_t reader, const pw_read_request_frame 
     (void)pw_ni_rx_burst(ni, reader, (const uint8_t *)request, sizeof *request);
     pw_engine_run_kept(ni);
     ni->counters.lookahead_reads++;
-    if (!ahead->is_kept) return;
-    ahead->was_wrong = true;
-    pw_ni_latch(ni, PW_ERR_INVALID);
+    if (ahead->is_kept) was_wrong(ni);
 }
 
 bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer)
@@ -415,18 +419,13 @@ bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer)
            ahead->kept.header.stream == transfer->stream;
 }
 
-pw_block_frame *pw_ahead_left(pw_ni *ni, const pw_block_frame *left)
+void pw_ahead_left(pw_ni *ni)
 {
     pw_ahead *ahead = &ni->ahead;
-    ahead->left = *left;
     ahead->left.header.crc = ahead->kept.header.crc;
     ahead->left.is_unsealed = 1;
     ahead->is_kept = false;
-    if (memcmp(&ahead->left, &ahead->kept, sizeof ahead->left)) {
-        ahead->was_wrong = true;
-        pw_ni_latch(ni, PW_ERR_INVALID);
-    }
-    return &ahead->left;
+    if (memcmp(&ahead->left, &ahead->kept, sizeof ahead->left)) was_wrong(ni);
 }
 
 bool pw_ni_promise_was_wrong(const pw_ni *ni) { return ni->ahead.was_wrong; }

@@ -518,9 +518,9 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *cod
     uint32_t frame_bytes = pw_block_frame_bytes(ni, block->num_packets, block->num_bytes);
     *code = PW_UNRECOVERABLE;
     if (pw_ahead_is_kept(ni, block->transfer)) {
-        pw_block_frame left;
-        write_header(ni, block, frame_bytes, &left);
-        return pw_ahead_left(ni, &left);
+        write_header(ni, block, frame_bytes, &ni->ahead.left);
+        pw_ahead_left(ni);
+        return &ni->ahead.left;
     }
     pw_block_frame *frame = take_room(ni, block, frame_bytes);
     if (!frame) return NULL;

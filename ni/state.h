@@ -316,9 +316,10 @@ static inline void pw_ahead_disturb(pw_ni *ni)
 void pw_ahead_asked(pw_ni *ni, const pw_read_request_frame *request);
 /* Source: is the block that leaves, whose translation took delay_ns, what any such read gets? */
 bool pw_ahead_was_asked(const pw_ni *ni, const pw_transfer *transfer, pw_time delay_ns);
-/* Source: has its reader the transfer's block? Then it leaves so, and need not be sent. */
+/* Source: has its reader the transfer's block? Then it need not be sent, */
 bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer);
-pw_block_frame *pw_ahead_left(pw_ni *ni, const pw_block_frame *left);
+/* but `left` must be the one that was taken. */
+void pw_ahead_left(pw_ni *ni);
 /* Reader: from now on it remembers what reads get; without memory none is foreseen. */
 void pw_ahead_begin(pw_ni *ni);
 /* Reader: a block that is what any such read gets. */
