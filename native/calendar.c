@@ -141,6 +141,18 @@ static void forget_oldest(pw_calendar *calendar)
     calendar->num_busy--;
 }
 
+/* Intervals before the position that are past: how many. */
+static uint32_t forget_past(pw_calendar *calendar, uint32_t position)
+{
+    uint32_t num_forgotten = 0;
+    if (!calendar->past_ns) return 0;
+    while (num_forgotten < position && at(calendar, 0).end_ns < *calendar->past_ns) {
+        forget_oldest(calendar);
+        num_forgotten++;
+    }
+    return num_forgotten;
+}
+
 /* Open a hole at the position, moving the shorter side of the ring. There is room. */
 static void open_hole(pw_calendar *calendar, uint32_t position)
 {
@@ -193,6 +205,7 @@ static void insert(pw_calendar *calendar, uint32_t position, int64_t start_ns, i
         put(calendar, position, made);
         return;
     }
+    if (calendar->num_busy == calendar->capacity) position -= forget_past(calendar, position);
     if (!make_room(calendar)) {
         if (position == 0) { /* the new one is itself the oldest */
             calendar->floor_ns = pw_later(calendar->floor_ns, end_ns);

@@ -2,7 +2,7 @@
  * earliest gap at or after the requested time, because frames of different peers arrive physically
  * in any order. Keeps a bounded number of busy intervals (touching ones are merged); when full, or
  * without memory for more, the oldest is forgotten and nothing can be booked before its end any
- * more. Allocates when more intervals are busy than ever before. Not thread-safe. */
+ * more. Instead of growing it forgets those that are past. Not thread-safe. */
 #ifndef PW_NATIVE_CALENDAR_H
 #define PW_NATIVE_CALENDAR_H
 #include "native/types.h"
@@ -18,6 +18,7 @@ typedef struct {
     int64_t floor_ns;  /* nothing is booked before this */
     int64_t booked_ns; /* sum of all bookings */
     int64_t origin_ns;
+    const int64_t *past_ns; /* nobody books before that; NULL: not known */
     void *busy; /* ring of `capacity`, sorted by time: offsets of 32 bits behind the origin while
                  * all of them are near enough, else pw_busy_interval */
     uint32_t capacity; /* a power of two, or 0 */

@@ -25,10 +25,10 @@ class OutputError(OSError):
     """An output that could not be written; the text names the file and says why."""
 
 
-def write_file(path: str, content: bytes | str) -> None:
+def write_file(path: str, content: bytes | bytearray | str) -> None:
     """Make `content` what is in the file, or write it to the device or pipe; raises OutputError."""
     data = content.encode() if isinstance(content, str) else content
-    code = lib.pw_output_write(os.fsencode(path), data, len(data))
+    code = lib.pw_output_write(os.fsencode(path), ffi.from_buffer(data), len(data))
     if code < 0:
         why = os.strerror(ffi.errno) if code == lib.PW_ERR_HOST else "the path is too long"
         raise OutputError(f"'{path}' was not written: {why}")

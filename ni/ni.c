@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BOOKS_BACK_NS 1000000 /* the most that was ever seen are 34 us */
 #define FIRST_EVENTS 16       /* that the queue has room for at first */
 #define KEYS_SEED UINT64_C(1) /* of buffers' keys: any will do, and two runs draw alike */
 
@@ -36,6 +37,7 @@ static void path_init(pw_path *path, pw_ni *ni)
     path->packet_ps = pw_link_bytes(ni, PW_PACKET_BYTES) * path->byte_ps_1000 / 1000;
     const int64_t way_ns = hops * costs->hop_ns + (hops ? hops - 1 : 0) * costs->router_ns;
     path->latency_ns = costs->ni_send_ns + way_ns + costs->ni_receive_ns;
+    if (ni->firmware.is_in_order) path->link.past_ns = &ni->past_ns;
 }
 
 /* What a full window of blocks takes to the peer, with its last acknowledgement back [R5 4.2, 4.4].
@@ -523,7 +525,16 @@ void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
     pw_burst_pool_set_parts(ni->bursts, shared);
 }
 
-void pw_ni_set_in_order(pw_ni *ni) { ni->firmware.is_in_order = true; }
+void pw_ni_set_in_order(pw_ni *ni)
+{
+    pw_engines *engines = &ni->own_engines;
+    pw_calendar *const all[] = {&engines->send, &engines->receive, &engines->limiter, &ni->copier,
+                                &ni->firmware.own_r5};
+    ni->firmware.is_in_order = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->past_ns = &ni->past_ns;
+}
+
+void pw_ni_set_now(pw_ni *ni, int64_t at_ns) { ni->past_ns = pw_later(at_ns, 0) - BOOKS_BACK_NS; }
 
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed) { ni->is_unsealed = is_unsealed; }
 

@@ -280,6 +280,9 @@ void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer);
  * come. In virtual time that is what the machine does; without it an ERR is taken for final when
  * its own transfer cannot move it any more. */
 void pw_ni_set_in_order(pw_ni *ni);
+/* In order: it is at_ns. What the NI does is booked then or later, or a little before where it is a
+ * thread of the library's that was kept from its core: what was busy long ago is forgotten. */
+void pw_ni_set_now(pw_ni *ni, int64_t at_ns);
 /* Shootdown: the OS changed the mapping of a range, of a process (fork: UINT64_MAX pages), or
  * anything (these, and pdid 0). Translations are dropped and counted, and the next block of every
  * transfer under way is walked anew. How long the OS waits for it. */

@@ -282,6 +282,7 @@ int pw_order_next(pw_order *order, pw_order_turn *out)
     *out = (pw_order_turn){.node = node_of(&next), .kind = next.kind};
     order->now_ns = next.time_ns;
     order->num_turns++;
+    if (order->is_ordered) pw_ni_set_now(order->places[out->node].ni, next.time_ns);
     if (next.kind == PW_TURN_BURST)
         pw_wire_hand(order->places[out->node].wire, (uint32_t)(next.subject >> 32), next.detail);
     return 1;

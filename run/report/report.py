@@ -94,7 +94,11 @@ def document(
 def write_json(path: str, value: Mapping[str, Any], schema: str) -> None:
     """Write a document of that schema (cli/commands/schemas), and its name; raises OutputError."""
     named = {"$schema": f"urn:pagewire:schema:{schema}:1", **value}
-    write_file(path, json.dumps(named, indent=1, default=_plain) + "\n")
+    text = bytearray()
+    for piece in json.JSONEncoder(indent=1, default=_plain).iterencode(named):
+        text += piece.encode()  # `dumps` would hold all pieces: of 4,096 ranks 400 MB
+    text += b"\n"
+    write_file(path, text)
 
 
 def summary(per_rank: Sequence[Mapping[str, Any]], config: Config) -> dict[str, Any]:
