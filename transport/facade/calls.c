@@ -233,6 +233,38 @@ int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_op
     return code;
 }
 
+static int by_end(const void *a, const void *b)
+{
+    const pw_operation *const *left = a, *const *right = b;
+    return ((*left)->complete_ns > (*right)->complete_ns) -
+           ((*left)->complete_ns < (*right)->complete_ns);
+}
+
+/* The CPU learns of operations that are over. Are all well? */
+static bool complete_all(pw_messaging *messaging, pw_operation **operations,
+                         uint32_t num_operations)
+{
+    bool are_well = true;
+    qsort(operations, num_operations, sizeof(pw_operation *), by_end);
+    for (uint32_t i = 0; i < num_operations; i++) {
+        pw_clock_completed(pw_node_clock(messaging->node), operations[i]->complete_ns);
+        are_well &= !operations[i]->error && !pw_operation_is_truncated(operations[i]);
+    }
+    return are_well;
+}
+
+int pw_call_wait_all(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                     pw_operation **operations, uint32_t num_operations)
+{
+    int code = 1;
+    pw_block_begin(messaging, call, began_ns);
+    for (uint32_t i = 0; code > 0 && i < num_operations; i++)
+        code = pw_block_until_done(messaging, operations[i]);
+    if (code > 0) code = complete_all(messaging, operations, num_operations);
+    pw_block_end(messaging, began_ns);
+    return code;
+}
+
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation)
 {
     pw_block_begin(messaging, call, began_ns);

@@ -58,6 +58,10 @@ int64_t pw_call_ireceive(pw_messaging *messaging, uint32_t call, int64_t began_n
 /* Wait for an operation; it stays the caller's. 1: over, or PW_ERR_*. */
 int pw_call_wait(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation,
                  uint32_t flags);
+/* Wait for several, which stay the caller's; the CPU learns of them in the order in which they end,
+ * which is theirs from now on. 1: all are well; 0: over, and some have an error; or PW_ERR_*. */
+int pw_call_wait_all(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                     pw_operation **operations, uint32_t num_operations);
 /* 1: over at the CPU's time. */
 int pw_call_test(pw_messaging *messaging, uint32_t call, int64_t began_ns, pw_operation *operation);
 int pw_call_cancel(pw_messaging *messaging, pw_operation *operation);

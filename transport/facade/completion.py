@@ -20,9 +20,10 @@ from typing import Any
 
 from mpi4py import MPI
 
+from pagewire.native import lib
 from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
-from pagewire.transport.facade.operations import Operation, fill
+from pagewire.transport.facade.operations import Operation, complete_request, fill
 from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import describe_native, failed_test, test_turn, turn
 from pagewire.transport.facade.rank import here
@@ -33,6 +34,7 @@ _get_status = native(MPI.Request, "Get_status")
 _get_status_any = native(MPI.Request, "Get_status_any")
 _get_status_all = native(MPI.Request, "Get_status_all")
 _get_status_some = native(MPI.Request, "Get_status_some")
+_waitall = native(MPI.Request, "Waitall")
 _testall = native(MPI.Request, "Testall")
 _testany = native(MPI.Request, "Testany")
 _testsome = native(MPI.Request, "Testsome")
@@ -394,7 +396,51 @@ class Mixture:
             turn(self.describe)
 
 
-def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
+def _waiting_for_all() -> Callable[..., bool]:
+    call, active, messaging = here.calls.index("Waitall"), here.active, here.messaging
+    at_once = complete_request().handle  # MPI's requests of short sends have one handle
+
+    def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
+        began_ns = wall_ns()
+        requests = list(requests)
+        operations = {}
+        if statuses is None:
+            for request in requests:
+                handle = request.handle
+                operation = active.get(handle)
+                if isinstance(operation, Operation):
+                    operations[handle] = operation
+                elif handle != at_once:
+                    break
+            else:
+                wait_for_ours(requests, operations, began_ns)
+                return True
+        return otherwise(cls, requests, statuses)
+
+    def wait_for_ours(
+        requests: list[MPI.Request], operations: dict[int, Operation], began_ns: int
+    ) -> None:
+        all_c = [operation.c for operation in operations.values()]
+        code = lib.pw_call_wait_all(messaging, call, began_ns, all_c, len(all_c))
+        if code < 0:
+            first = next(each for each in operations.values() if not each.done)
+            raise here.failure(code, first.describe())
+        for handle, operation in operations.items():
+            del active[handle]
+            operation.poll()
+            operation.complete()
+        _waitall(requests)
+        if not code:
+            errors = (operation.error for operation in operations.values())
+            raise MPI.Exception(MPI.ERR_IN_STATUS) from next(filter(None, errors))
+
+    otherwise: Callable[..., bool] = bracket("Waitall", _wait_for_all)
+    return Waitall
+
+
+def _wait_for_all(
+    cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
+) -> bool:
     mixture = Mixture(requests)
     mixture.reach()
     for each in mixture.natives:
@@ -598,12 +644,14 @@ def abandon(request: MPI.Request, operation: Any) -> None:
 
 
 def install() -> None:
-    replace_all(MPI.Request, {"Wait": _waiting(), "Test": _testing()})
+    replace_all(
+        MPI.Request, {"Wait": _waiting(), "Test": _testing(), "Waitall": _waiting_for_all()}
+    )
     looks: list[Callable[..., Any]] = [
         Get_status, Get_status_all, Get_status_any, Get_status_some,
     ]  # fmt: skip
     others: list[Callable[..., Any]] = [
-        Waitall, Testall, Waitany, Testany, Cancel, Free,
+        Testall, Waitany, Testany, Cancel, Free,
         wait, test, waitall, testall, waitany, testany,
     ]  # fmt: skip
     replace_calls(MPI.Request, {each.__name__: each for each in (*looks, *others)})

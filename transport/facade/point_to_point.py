@@ -27,6 +27,7 @@ from pagewire.transport.facade.operations import (
     SYNCHRONOUS,
     Channel,
     Operation,
+    complete_request,
     finish,
     interrupted,
     pointer_to,
@@ -140,15 +141,6 @@ def start_request(
     """Start a send; an eager one is complete, and its request is one of MPI's that is."""
     operation = start_send(channel, span, dest, tag, synchronous)
     return complete_request() if operation is None else request_for(operation)
-
-
-_isend = native(MPI.Comm, "Isend")
-_NOTHING = memoryview(b"")
-_SELF = MPI.COMM_SELF
-
-
-def complete_request() -> MPI.Request:
-    return _isend(_SELF, _NOTHING, MPI.PROC_NULL)
 
 
 def copied(span: Any) -> Any:
