@@ -183,7 +183,7 @@ struct pw_ni {
     uint32_t num_copies_under_way;
     pw_time copy_answer_ns; /* earliest answer to one of them; PW_NEVER when there is none */
     pw_burst_pool *bursts;
-    pw_time past_ns; /* in order: nothing is booked any more that far back */
+    pw_time past_ns;                  /* in order: nothing is booked any more that far back */
     pw_engines own_engines, *engines; /* the latter of one NI of the node */
     bool shares_node;                 /* these and more, with another NI */
     pw_occupancy kept;                /* blocks whose pages are not there yet */

@@ -21,7 +21,7 @@ from pagewire.transport.facade.selection import CONTIGUOUS_SIZES
 if TYPE_CHECKING:
     import numpy
 
-_CLASSES: set[type] = set()
+CLASSES: set[type] = set()
 """That of arrays, once it is loaded and MPI is up."""
 
 TYPES: dict[numpy.dtype[Any], MPI.Datatype] = {}
@@ -33,7 +33,7 @@ HANDLES: dict[numpy.dtype[Any], int] = {}
 
 def is_array(thing: Any) -> bool:
     """Is it an array of NumPy's own class, of elements of a type in TYPES?"""
-    return type(thing) in _CLASSES and thing.dtype in TYPES
+    return type(thing) in CLASSES and thing.dtype in TYPES
 
 
 def install() -> None:
@@ -68,4 +68,4 @@ def _learn() -> None:
         if datatype is not None and datatype.handle in CONTIGUOUS_SIZES:
             TYPES[numpy.dtype(code)] = datatype
             HANDLES[numpy.dtype(code)] = handle_of(datatype)
-    _CLASSES.add(numpy.ndarray)  # last: another thread asks meanwhile
+    CLASSES.add(numpy.ndarray)  # last: another thread asks meanwhile

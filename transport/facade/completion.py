@@ -438,9 +438,7 @@ def _waiting_for_all() -> Callable[..., bool]:
     return Waitall
 
 
-def _wait_for_all(
-    cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None
-) -> bool:
+def _wait_for_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
     mixture = Mixture(requests)
     mixture.reach()
     for each in mixture.natives:

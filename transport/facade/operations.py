@@ -29,6 +29,7 @@ _REACH = int(lib.PW_CALL_REACH)
 
 _POINTER = ffi.typeof("pw_operation *")
 _VOID = ffi.typeof("void *")
+_NUMBER = ffi.typeof("uintptr_t")
 _KIND_SEND = int(lib.PW_OPERATION_SEND)
 _ANY_NODE = int(lib.PW_ANY_NODE)
 _NOTHING = ffi.NULL
@@ -75,7 +76,7 @@ def error_of(c: Any) -> BaseException | None:
 class Channel:
     """Messages among the members of a private communicator, seen from this rank."""
 
-    __slots__ = ("c", "comm", "rank", "size", "tag_limit")
+    __slots__ = ("address", "c", "comm", "rank", "size", "tag_limit")
 
     def __init__(self, comm: MPI.Intracomm, world_ranks: list[int], context: int) -> None:
         """context: agreed by the members, and no other channel's of any of them."""
@@ -89,6 +90,8 @@ class Channel:
             "channel of a communicator",
         )
         self.c = made[0]
+        self.address = int(_cast(_NUMBER, self.c))
+        """Of `c`, for python_calls.h."""
 
     def free(self) -> None:
         """The communicator is the caller's to free."""

@@ -7,15 +7,18 @@ non-blocking form, waited for with progress: other ranks may need this rank's NI
 Buffered and ready sends are standard sends: a buffered one copies what does not fit an envelope.
 """
 
+import ctypes
+import functools
 from collections.abc import Callable
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mpi4py import MPI
 
-from pagewire.native import lib
+from pagewire.native import ffi, lib
 from pagewire.transport.facade.arguments import c_int
+from pagewire.transport.facade.arrays import CLASSES, TYPES
 from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.completion import polled
@@ -83,12 +86,41 @@ def mpis_own(name: str) -> Callable[..., Any]:
     return call
 
 
+class _PythonCalls(NamedTuple):
+    """See python_calls.h: what takes most calls, and answers NotImplemented to others."""
+
+    prepare: Callable[..., None]
+    send: Callable[..., int | None]
+    receive: Callable[..., int | None]
+    isend: Callable[..., int]
+    ireceive: Callable[..., int]
+
+
+@functools.cache
+def _python_calls() -> _PythonCalls:
+    address = int(ffi.cast("uintptr_t", lib.pw_python_calls()))
+    calls = _PythonCalls(*ctypes.cast(address, ctypes.py_object).value)
+    calls.prepare(
+        int(ffi.cast("uintptr_t", here.messaging)), here.states, CLASSES, TYPES, ANY_SOURCE,
+        ANY_TAG, int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
+    )  # fmt: skip
+    return calls
+
+
 def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
     otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
-    states, messaging, call_send = here.states, here.messaging, lib.pw_call_send
+    states, messaging = here.states, here.messaging
+    at_once = _python_calls().send
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> None:
+        result = at_once(self, buf, dest, tag, call, flags)
+        if result is NotImplemented:
+            send_other(self, buf, dest, tag)
+        elif result is not None:
+            _finish(result, send_span(buf))
+
+    def send_other(self: MPI.Comm, buf: Any, dest: Any, tag: Any) -> None:
         began_ns = wall_ns()
         dest, tag = c_int(dest), c_int(tag)
         state = states.get(self.handle)
@@ -97,7 +129,7 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
             return
         span = send_span(buf)
         try:
-            result = call_send(
+            result = lib.pw_call_send(
                 messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes,
                 dest, tag, flags,
             )  # fmt: skip
@@ -110,24 +142,43 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
     return send
 
 
+def _finish(result: int, span: Any) -> None:
+    """Of a call of C that is over: see `finish`."""
+    try:
+        finish(result, span)
+    except BaseException:
+        interrupted(span)
+        raise
+
+
 def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request]:
     otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
-    states, messaging, call_isend = here.states, here.messaging, lib.pw_call_isend
+    states, messaging = here.states, here.messaging
+    at_once = _python_calls().isend
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
+        result = at_once(self, buf, dest, tag, call, flags)
+        if result == 0:
+            return complete_request()
+        if result is NotImplemented:
+            return send_other(self, buf, dest, tag)
+        return request_of(result, send_span(buf), dest)
+
+    def send_other(self: MPI.Comm, buf: Any, dest: Any, tag: Any) -> MPI.Request:
         began_ns = wall_ns()
         dest, tag = c_int(dest), c_int(tag)
         state = states.get(self.handle)
         if state is None or not sendable(state.point_to_point, dest, tag):
             return otherwise(self, buf, dest, tag)
         span = send_span(buf)
-        result = call_isend(
+        result = lib.pw_call_isend(
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, dest,
             tag, flags,
         )  # fmt: skip
-        if result == 0:
-            return complete_request()
+        return complete_request() if result == 0 else request_of(result, span, dest)
+
+    def request_of(result: int, span: Any, dest: int) -> MPI.Request:
         if result < 0:
             raise here.failure(result, f"{name} of {span.nbytes} bytes to rank {dest}")
         return request_for(Operation(result, span))
@@ -189,7 +240,7 @@ def buffered_request(channel: Channel, span: Any, dest: int, tag: int) -> MPI.Re
 def _receive() -> Callable[..., None]:
     otherwise = bracket("Recv", mpis_own("Recv"))
     call, states, messaging = here.calls.index("Recv"), here.states, here.messaging
-    call_receive = lib.pw_call_receive
+    at_once = _python_calls().receive
 
     def Recv(
         self: MPI.Comm,
@@ -197,6 +248,16 @@ def _receive() -> Callable[..., None]:
         source: int = ANY_SOURCE,
         tag: int = ANY_TAG,
         status: MPI.Status | None = None,
+    ) -> None:
+        status_address = 0 if status is None else MPI._addressof(status)
+        result = at_once(self, buf, source, tag, call, 0, status_address)
+        if result is NotImplemented:
+            receive_other(self, buf, source, tag, status)
+        elif result is not None:
+            _finish(result, receive_span(buf))
+
+    def receive_other(
+        self: MPI.Comm, buf: Any, source: Any, tag: Any, status: MPI.Status | None
     ) -> None:
         began_ns = wall_ns()
         source, tag = c_int(source), c_int(tag)
@@ -207,7 +268,7 @@ def _receive() -> Callable[..., None]:
         span = receive_span(buf)
         flags = KEEP if type(span) is Packed else 0
         try:
-            result = call_receive(
+            result = lib.pw_call_receive(
                 messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes,
                 source, tag, flags, pointer_to(status),
             )  # fmt: skip
@@ -223,10 +284,17 @@ def _receive() -> Callable[..., None]:
 def _nonblocking_receive() -> Callable[..., MPI.Request]:
     otherwise = bracket("Irecv", mpis_own("Irecv"))
     call, states, messaging = here.calls.index("Irecv"), here.states, here.messaging
+    at_once = _python_calls().ireceive
 
     def Irecv(
         self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
     ) -> MPI.Request:
+        result = at_once(self, buf, source, tag, call, 0)
+        if result is NotImplemented:
+            return receive_other(self, buf, source, tag)
+        return request_of(result, receive_span(buf))
+
+    def receive_other(self: MPI.Comm, buf: Any, source: Any, tag: Any) -> MPI.Request:
         began_ns = wall_ns()
         source, tag = c_int(source), c_int(tag)
         state = states.get(self.handle)
@@ -237,6 +305,9 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, source,
             tag, 0,
         )  # fmt: skip
+        return request_of(result, span)
+
+    def request_of(result: int, span: Any) -> MPI.Request:
         if result < 0:
             raise here.failure(result, f"Irecv of {span.nbytes} bytes")
         return request_for(Operation(result, span))
