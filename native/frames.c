@@ -28,6 +28,8 @@ _Static_assert(PW_BURST_BYTES % 64 == 0, "the buffers of a chunk are all aligned
 typedef struct {
     pw_peer peer;
     struct pw_buffer *open; /* that its next frame goes to; NULL: none yet */
+    uint32_t num_filled;    /* bursts that were full, since all was sent and none was */
+    bool has_filled;        /* one, since all was sent */
 } pw_burst_peer;
 
 /* In a pool of parts it stands before its data, and both are a part. */
@@ -196,12 +198,23 @@ static void close_buffer(pw_burst_pool *pool, pw_buffer *buffer)
     else pool->opened_last = buffer->opened_before;
 }
 
+/* A peer that has had nothing for a while gets a block first, then two, and so on: it copies them
+ * while the next ones are still copied here. Nodes of one process take turns. */
+static uint32_t full_at(const pw_burst_pool *pool, const pw_burst_peer *peer)
+{
+    const uint64_t bytes = (uint64_t)PW_BLOCK_FRAME_MAX
+                           << (peer->num_filled < 3 ? peer->num_filled : 3);
+    return pool->parts || bytes > PW_BURST_BYTES ? PW_BURST_BYTES : (uint32_t)bytes;
+}
+
 /* The open burst is full for so many bytes: it is ready. */
 static void make_way(pw_burst_pool *pool, uint32_t peer, uint32_t full_bytes)
 {
     pw_buffer *buffer = open_of(pool, peer);
-    if (!buffer || buffer->full_bytes + full_bytes <= PW_BURST_BYTES) return;
+    if (!buffer || buffer->full_bytes + full_bytes <= full_at(pool, buffer->receiver)) return;
     close_buffer(pool, buffer);
+    buffer->receiver->num_filled++;
+    buffer->receiver->has_filled = true;
     pw_queue_append(&pool->ready, buffer);
 }
 
@@ -282,6 +295,8 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
     if (!pool->ready.first)
         for (pw_buffer *each; (each = pool->opened_first);) {
             close_buffer(pool, each);
+            if (!each->receiver->has_filled) each->receiver->num_filled = 0;
+            each->receiver->has_filled = false;
             pw_queue_append(&pool->ready, each);
         }
     pw_buffer *buffer = pw_queue_take(&pool->ready);

@@ -245,7 +245,7 @@ static bool complete_all(pw_messaging *messaging, pw_operation **operations,
                          uint32_t num_operations)
 {
     bool are_well = true;
-    qsort(operations, num_operations, sizeof(pw_operation *), by_end);
+    if (num_operations) qsort(operations, num_operations, sizeof(pw_operation *), by_end);
     for (uint32_t i = 0; i < num_operations; i++) {
         pw_clock_completed(pw_node_clock(messaging->node), operations[i]->complete_ns);
         are_well &= !operations[i]->error && !pw_operation_is_truncated(operations[i]);

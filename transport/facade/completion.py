@@ -20,12 +20,12 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pagewire.native import lib
 from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
-from pagewire.transport.facade.operations import Operation, complete_request, fill
+from pagewire.transport.facade.operations import Operation, fill
 from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import describe_native, failed_test, test_turn, turn
+from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 
 _wait = native(MPI.Request, "Wait")
@@ -34,7 +34,6 @@ _get_status = native(MPI.Request, "Get_status")
 _get_status_any = native(MPI.Request, "Get_status_any")
 _get_status_all = native(MPI.Request, "Get_status_all")
 _get_status_some = native(MPI.Request, "Get_status_some")
-_waitall = native(MPI.Request, "Waitall")
 _testall = native(MPI.Request, "Testall")
 _testany = native(MPI.Request, "Testany")
 _testsome = native(MPI.Request, "Testsome")
@@ -52,7 +51,10 @@ Statuses = Sequence[MPI.Status] | None
 def conclude(request: MPI.Request, operation: Any, status: Status) -> None:
     """Complete the request of an operation that is complete; raise the operation's error."""
     del here.active[request.handle]
-    operation.complete()
+    if isinstance(operation.complete, MPI.Grequest):
+        operation.complete.Complete()
+    else:
+        operation.complete()
     _wait(request, status)
     if status is not None:
         fill(status, operation)
@@ -95,6 +97,17 @@ def _waiting() -> Callable[..., bool]:
     call, active = here.calls.index("Wait"), here.active
 
     def Wait(self: MPI.Request, status: Status = None) -> bool:
+        result = NotImplemented if status is not None else calls.wait(self, call)
+        if result is NotImplemented:
+            wait_otherwise(self, status)
+        elif isinstance(result, Operation):
+            assert result.error is not None
+            raise result.error
+        elif result is not None:
+            raise here.failure(result, active[self.handle].describe())
+        return True
+
+    def wait_otherwise(self: MPI.Request, status: Status) -> None:
         began_ns = wall_ns()
         operation = active.get(self.handle)
         if isinstance(operation, Operation):
@@ -102,7 +115,6 @@ def _waiting() -> Callable[..., bool]:
             conclude(self, operation, status)
         else:
             otherwise(self, operation, status)
-        return True
 
     def wait_for_other(request: MPI.Request, operation: Any, status: Status) -> None:
         if operation is not None:
@@ -397,45 +409,30 @@ class Mixture:
 
 
 def _waiting_for_all() -> Callable[..., bool]:
-    call, active, messaging = here.calls.index("Waitall"), here.active, here.messaging
-    at_once = complete_request().handle  # MPI's requests of short sends have one handle
+    call = here.calls.index("Waitall")
+    otherwise: Callable[..., bool] = bracket("Waitall", _wait_for_all)
 
     def Waitall(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:
-        began_ns = wall_ns()
+        if statuses is not None:
+            return otherwise(cls, requests, statuses)
         requests = list(requests)
-        operations = {}
-        if statuses is None:
-            for request in requests:
-                handle = request.handle
-                operation = active.get(handle)
-                if isinstance(operation, Operation):
-                    operations[handle] = operation
-                elif handle != at_once:
-                    break
-            else:
-                wait_for_ours(requests, operations, began_ns)
-                return True
-        return otherwise(cls, requests, statuses)
+        result = calls.wait_for_all(requests, call)
+        if result is NotImplemented:
+            return otherwise(cls, requests, statuses)
+        if result is not None:
+            raise _error_of_all(requests, result)
+        return True
 
-    def wait_for_ours(
-        requests: list[MPI.Request], operations: dict[int, Operation], began_ns: int
-    ) -> None:
-        all_c = [operation.c for operation in operations.values()]
-        code = lib.pw_call_wait_all(messaging, call, began_ns, all_c, len(all_c))
-        if code < 0:
-            first = next(each for each in operations.values() if not each.done)
-            raise here.failure(code, first.describe())
-        for handle, operation in operations.items():
-            del active[handle]
-            operation.poll()
-            operation.complete()
-        _waitall(requests)
-        if not code:
-            errors = (operation.error for operation in operations.values())
-            raise MPI.Exception(MPI.ERR_IN_STATUS) from next(filter(None, errors))
-
-    otherwise: Callable[..., bool] = bracket("Waitall", _wait_for_all)
     return Waitall
+
+
+def _error_of_all(requests: Sequence[MPI.Request], result: Any) -> BaseException:
+    """result: of calls.wait_for_all."""
+    if isinstance(result, int):
+        return here.failure(result, Mixture(requests).describe())
+    error = MPI.Exception(MPI.ERR_IN_STATUS)
+    error.__cause__ = next(filter(None, (operation.error for operation in result)))
+    return error
 
 
 def _wait_for_all(cls: Any, requests: Sequence[MPI.Request], statuses: Statuses = None) -> bool:

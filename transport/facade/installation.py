@@ -37,6 +37,7 @@ from pagewire.transport.facade.node import Node
 from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.program_time import program_time
 from pagewire.transport.facade.progress import make_progress, turn
+from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.wire_mpi import WireMpi
 
@@ -189,6 +190,7 @@ class Ending:
             if failure is not None:
                 raise failure
         finally:
+            calls.close()
             messaging, here.messaging = here.messaging, ffi.NULL
             lib.pw_messaging_destroy(messaging)
             node.close()

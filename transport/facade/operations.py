@@ -16,6 +16,7 @@ from mpi4py import MPI
 from pagewire.native import describe, ffi, lib
 from pagewire.transport.facade.patching import native
 from pagewire.transport.facade.progress import watch
+from pagewire.transport.facade.python_calls import HeldOperation
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed, Span
 
@@ -99,33 +100,31 @@ class Channel:
         self.c = ffi.NULL
 
 
-class Operation:
+class Operation(HeldOperation):
     """A rendezvous send, or a posted receive.
 
     `span` is the buffer; None: memory of the operation's own, of the message's length.
-    `complete` completes the user's request.
+    `complete` completes the user's request: a Grequest, or a function.
     """
 
-    __slots__ = ("_is_unpacked", "c", "complete", "span")
+    __slots__ = ()
 
     def __init__(self, result: int, span: Any) -> None:
         """result: of one of the pw_call_*, positive."""
-        self.c = _cast(_POINTER, result)
-        self.span = span
-        self.complete: Any = None
-        self._is_unpacked = type(span) is not Packed or self.c.kind == _KIND_SEND
+        super().__init__(result, span)
+        self.unpacks = type(span) is Packed and self.c.kind != _KIND_SEND
 
-    def __del__(self, here: Any = here, drop: Any = lib.pw_call_drop) -> None:
-        """The defaults are there when an ending interpreter has taken the module's names."""
-        if here.messaging:
-            drop(here.messaging, self.c)
+    @property
+    def c(self) -> Any:
+        """The pw_operation."""
+        return _cast(_POINTER, self.address)
 
     def poll(self) -> bool:
         """Whether it is over, at whatever virtual time."""
-        if not self.c.done:
+        if not self.done:
             return False
-        if not self._is_unpacked:
-            self._is_unpacked = True
+        if self.unpacks:
+            self.unpacks = False
             self.span.unpack(self.c.num_bytes)
         return True
 
@@ -133,7 +132,6 @@ class Operation:
     def is_receive(self) -> bool:
         return bool(self.c.kind != _KIND_SEND)
 
-    done = property(attrgetter("c.done"))
     complete_ns = property(attrgetter("c.complete_ns"))
     cancelled = property(attrgetter("c.cancelled"))
     source = property(attrgetter("c.source"))
@@ -313,7 +311,7 @@ def request_for(operation: Any) -> MPI.Request:
     """A request with a real handle for an operation."""
     generalized = MPI.Grequest.Start(None, None, None)
     request = MPI.Request(generalized)
-    operation.complete = generalized.Complete
+    operation.complete = generalized
     here.active[request.handle] = operation
     return request
 

@@ -7,12 +7,10 @@ non-blocking form, waited for with progress: other ranks may need this rank's NI
 Buffered and ready sends are standard sends: a buffered one copies what does not fit an envelope.
 """
 
-import ctypes
-import functools
 from collections.abc import Callable
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from mpi4py import MPI
 
@@ -40,6 +38,7 @@ from pagewire.transport.facade.operations import (
 )
 from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import Composite
+from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.selection import Packed
 
@@ -86,32 +85,22 @@ def mpis_own(name: str) -> Callable[..., Any]:
     return call
 
 
-class _PythonCalls(NamedTuple):
-    """See python_calls.h: what takes most calls, and answers NotImplemented to others."""
-
-    prepare: Callable[..., None]
-    send: Callable[..., int | None]
-    receive: Callable[..., int | None]
-    isend: Callable[..., int]
-    ireceive: Callable[..., int]
-
-
-@functools.cache
-def _python_calls() -> _PythonCalls:
-    address = int(ffi.cast("uintptr_t", lib.pw_python_calls()))
-    calls = _PythonCalls(*ctypes.cast(address, ctypes.py_object).value)
+def _prepare() -> None:
+    functions = MPI.__pyx_capi__
     calls.prepare(
-        int(ffi.cast("uintptr_t", here.messaging)), here.states, CLASSES, TYPES, ANY_SOURCE,
-        ANY_TAG, int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
+        int(ffi.cast("uintptr_t", here.messaging)), here.states, CLASSES, TYPES, here.active,
+        Operation, MPI.Request, MPI.Grequest, MPI.Grequest.Start, native(MPI.Request, "Wait"),
+        native(MPI.Request, "Waitall"), complete_request(), MPI.Request(),
+        functions["PyMPIRequest_Get"], functions["PyMPIRequest_New"], MPI._sizeof(MPI.Request),
+        ANY_SOURCE, ANY_TAG, int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
     )  # fmt: skip
-    return calls
 
 
 def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
     otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
     states, messaging = here.states, here.messaging
-    at_once = _python_calls().send
+    at_once = calls.send
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> None:
         result = at_once(self, buf, dest, tag, call, flags)
@@ -155,15 +144,17 @@ def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request
     otherwise = bracket(name, mpis_own(name))
     call, flags = here.calls.index(name), SYNCHRONOUS if synchronous else 0
     states, messaging = here.states, here.messaging
-    at_once = _python_calls().isend
+    at_once = calls.isend
 
     def send(self: MPI.Comm, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
         result = at_once(self, buf, dest, tag, call, flags)
-        if result == 0:
+        if result is None:
             return complete_request()
         if result is NotImplemented:
             return send_other(self, buf, dest, tag)
-        return request_of(result, send_span(buf), dest)
+        if isinstance(result, int):
+            raise failure(result, send_span(buf), dest)
+        return result
 
     def send_other(self: MPI.Comm, buf: Any, dest: Any, tag: Any) -> MPI.Request:
         began_ns = wall_ns()
@@ -176,12 +167,12 @@ def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, dest,
             tag, flags,
         )  # fmt: skip
-        return complete_request() if result == 0 else request_of(result, span, dest)
-
-    def request_of(result: int, span: Any, dest: int) -> MPI.Request:
         if result < 0:
-            raise here.failure(result, f"{name} of {span.nbytes} bytes to rank {dest}")
-        return request_for(Operation(result, span))
+            raise failure(result, span, dest)
+        return complete_request() if result == 0 else request_for(Operation(result, span))
+
+    def failure(result: int, span: Any, dest: int) -> BaseException:
+        return here.failure(result, f"{name} of {span.nbytes} bytes to rank {dest}")
 
     return send
 
@@ -240,7 +231,7 @@ def buffered_request(channel: Channel, span: Any, dest: int, tag: int) -> MPI.Re
 def _receive() -> Callable[..., None]:
     otherwise = bracket("Recv", mpis_own("Recv"))
     call, states, messaging = here.calls.index("Recv"), here.states, here.messaging
-    at_once = _python_calls().receive
+    at_once = calls.receive
 
     def Recv(
         self: MPI.Comm,
@@ -284,7 +275,7 @@ def _receive() -> Callable[..., None]:
 def _nonblocking_receive() -> Callable[..., MPI.Request]:
     otherwise = bracket("Irecv", mpis_own("Irecv"))
     call, states, messaging = here.calls.index("Irecv"), here.states, here.messaging
-    at_once = _python_calls().ireceive
+    at_once = calls.ireceive
 
     def Irecv(
         self: MPI.Comm, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG
@@ -292,7 +283,9 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
         result = at_once(self, buf, source, tag, call, 0)
         if result is NotImplemented:
             return receive_other(self, buf, source, tag)
-        return request_of(result, receive_span(buf))
+        if isinstance(result, int):
+            raise failure(result, receive_span(buf))
+        return result
 
     def receive_other(self: MPI.Comm, buf: Any, source: Any, tag: Any) -> MPI.Request:
         began_ns = wall_ns()
@@ -305,12 +298,12 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
             messaging, call, began_ns, state.point_to_point.c, span.address, span.nbytes, source,
             tag, 0,
         )  # fmt: skip
-        return request_of(result, span)
-
-    def request_of(result: int, span: Any) -> MPI.Request:
         if result < 0:
-            raise here.failure(result, f"Irecv of {span.nbytes} bytes")
+            raise failure(result, span)
         return request_for(Operation(result, span))
+
+    def failure(result: int, span: Any) -> BaseException:
+        return here.failure(result, f"Irecv of {span.nbytes} bytes")
 
     return Irecv
 
@@ -486,6 +479,7 @@ def Isendrecv_replace(
 
 
 def install() -> None:
+    _prepare()
     replacements: dict[str, Callable[..., Any]] = {
         "Send": _blocking_send("Send", False),
         "Rsend": _blocking_send("Rsend", False),

@@ -54,23 +54,23 @@ class _App:
 _MELT = "LAMMPS melt"
 _APPS = {
     "facade": (
-        _App("lammps", 4, 1.15, "--size 20 --steps 100"),  # plain it takes 1 to 3 s on two cores
-        _App("lammps", 16, 1.5, "--size 20 --steps 25"),
-        _App("hpcg", 4, 1.2, "--size 32 --sets 1 --iterations 25"),
-        _App("hpl", 4, 1.3, "--N 2500"),
+        _App("lammps", 4, 1.05, "--size 20 --steps 100"),  # plain it takes 1 to 3 s on two cores
+        _App("lammps", 16, 1.2, "--size 20 --steps 25"),
+        _App("hpcg", 4, 1.15, "--size 32 --sets 1 --iterations 25"),
+        _App("hpl", 4, 1.15, "--N 2500"),
     ),
     "fabric": (
-        _App(_MELT, 4, 1.3, num_cells=20, num_steps=100),
-        _App(_MELT, 16, 1.5, num_cells=20, num_steps=25),
+        _App(_MELT, 4, 1.05, num_cells=20, num_steps=100),
+        _App(_MELT, 16, 1.2, num_cells=20, num_steps=25),
     ),
 }
 _APPS_QUICK = {
     "facade": (
-        _App("lammps", 2, 1.15, "--size 6 --steps 2"),
-        _App("hpcg", 2, 1.2, "--size 8 --sets 1 --iterations 2"),
-        _App("hpl", 2, 1.3, "--N 200"),
+        _App("lammps", 2, 1.05, "--size 6 --steps 2"),
+        _App("hpcg", 2, 1.15, "--size 8 --sets 1 --iterations 2"),
+        _App("hpl", 2, 1.15, "--N 200"),
     ),
-    "fabric": (_App(_MELT, 2, 1.3, num_cells=6, num_steps=10),),
+    "fabric": (_App(_MELT, 2, 1.05, num_cells=6, num_steps=10),),
 }
 
 

@@ -43,16 +43,11 @@ def _measure(
 
 _PING_PONG_BYTES = (8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20)
 _PING_PONG_BYTES_QUICK = (8, 65536)
-_LATENCY_LIMITS = {
-    "facade": {8: 2.5, 512: 5.0, 4096: 5.0, 16384: 3.0, 65536: 2.5},
-    "fabric": {8: 4.0},
-}
+_LATENCY_LIMITS = {8: 1.1, 512: 2.5, 4096: 2.5, 16384: 1.5, 65536: 1.5}
 """Latency of the NI over plain, by size."""
 _LARGEST_BYTES = 4 << 20
-_LEAST_BANDWIDTH = {"facade": 0.6, "fabric": 0.5}
+_LEAST_BANDWIDTH = 0.95
 """Of plain's, at the largest size."""
-_FAULT_FREE_FROM_BYTES = 65536
-"""From this size on a fault-free transfer should take less wall than virtual time."""
 
 
 def _measure_ping_pong(conditions: Conditions) -> Rows:
@@ -85,20 +80,16 @@ def _ping_pong(transport: str, num_bytes: int, times: Times) -> Row:
 def _ping_pong_goals(rows: Rows) -> list[Goal]:
     goals = []
     for row in rows:
-        limit = _LATENCY_LIMITS[row["transport"]].get(row["num_bytes"])
+        limit = _LATENCY_LIMITS.get(row["num_bytes"])
         if limit is not None:
             what = f"{size_text(row['num_bytes'])} latency / plain"
             goals.append(Goal(what, limit, row["latency_ratio"]))
-    of_facade = [row for row in rows if row["transport"] == "facade"]
-    large = [row for row in of_facade if row["num_bytes"] >= _FAULT_FREE_FROM_BYTES]
-    if large:
-        slowest = max(row["wall_per_virtual"] for row in large)
-        goals.append(Goal("wall / virtual, fault-free from 64 KiB", 1.0, slowest))
+    slowest = max(row["wall_per_virtual"] for row in rows)
+    goals.append(Goal("wall / virtual, fault-free, every size", 1.0, slowest))
     for row in rows:
         if row["num_bytes"] == _LARGEST_BYTES:
-            least = _LEAST_BANDWIDTH[row["transport"]]
             ratio = row["bandwidth_ratio"]
-            goals.append(Goal("4 MiB bandwidth / plain", least, ratio, at_least=True))
+            goals.append(Goal("4 MiB bandwidth / plain", _LEAST_BANDWIDTH, ratio, at_least=True))
             if row["transport"] == "facade":
                 what, rate = "million packets/s, ping-pong of 4 MiB", row["packets_per_s"] * 1e-6
                 goals.append(Goal(what, MPACKETS_PER_S, rate, at_least=True))
@@ -107,6 +98,8 @@ def _ping_pong_goals(rows: Rows) -> list[Goal]:
 
 _RATE_BYTES = {"facade": (8, 4096), "fabric": (8, 4096, 65536, 1 << 20)}
 _RATE_BYTES_QUICK = (8,)
+_LEAST_RATES = {8: 0.6, 4096: 0.5}
+"""Of plain's, by size."""
 _WINDOW = 64
 """The ranks have it too."""
 
@@ -131,12 +124,22 @@ def _measure_rate(conditions: Conditions) -> Rows:
     ]
 
 
+def _rate_goals(rows: Rows) -> list[Goal]:
+    return [
+        Goal(f"{size_text(num_bytes)} message rate / plain", least, row["ratio"], at_least=True)
+        for row in rows
+        for num_bytes, least in _LEAST_RATES.items()
+        if row["num_bytes"] == num_bytes
+    ]
+
+
 _RANKS, _RANKS_QUICK = {"facade": (2, 4, 8), "fabric": (2, 4)}, (2,)
 _COLLECTIVE_BYTES, _COLLECTIVE_BYTES_QUICK = (8, 65536, 1 << 20), (8,)
 _COLLECTIVES = ("Allreduce", "Bcast", "Alltoall")
 _COLLECTIVE_LIMITS = {
-    "facade": {("Allreduce", 4, 8): 4.0, ("Allreduce", 4, 1 << 20): 3.0},
-    "fabric": {("Allreduce", 4, 8): 4.0},
+    ("Allreduce", 4, 8): 4.0,
+    ("Allreduce", 4, 1 << 20): 2.0,
+    ("Allreduce", 8, 1 << 20): 3.0,
 }
 """Time of the NI over plain, by operation, ranks and bytes."""
 
@@ -172,8 +175,8 @@ def _measure_collectives(conditions: Conditions) -> Rows:
 def _collective_goals(rows: Rows) -> list[Goal]:
     goals = []
     for row in rows:
-        limits = _COLLECTIVE_LIMITS[row["transport"]]
-        limit = limits.get((row["operation"], row["num_ranks"], row["num_bytes"]))
+        of = row["operation"], row["num_ranks"], row["num_bytes"]
+        limit = _COLLECTIVE_LIMITS.get(of)
         if limit is not None:
             what = f"{row['operation']} of {size_text(row['num_bytes'])}"
             goals.append(Goal(f"{what}, {row['num_ranks']} ranks / plain", limit, row["ratio"]))
@@ -181,6 +184,8 @@ def _collective_goals(rows: Rows) -> list[Goal]:
 
 
 _ONE_SIDED = {"sizes_bytes": (8, 65536, 4 << 20), "num_rounds": 5, "round_s": 0.05}
+_ONE_SIDED_LIMITS = {8: 1.0, 65536: 0.4}
+"""Wall over virtual time, by size."""
 _ONE_SIDED_QUICK = {"sizes_bytes": (8,), "num_rounds": 1, "round_s": 0.001}
 
 
@@ -188,6 +193,19 @@ def _measure_one_sided(conditions: Conditions) -> Rows:
     conditions.begin_step("one-sided")
     spec = _ONE_SIDED_QUICK if conditions.quick else _ONE_SIDED
     return measure_on_ranks(conditions, 2, "one_sided", spec)
+
+
+def _one_sided_goals(rows: Rows) -> list[Goal]:
+    return [
+        Goal(
+            f"{row['operation']} of {size_text(num_bytes)}, wall / virtual",
+            limit,
+            row["wall_per_virtual"],
+        )
+        for row in rows
+        for num_bytes, limit in _ONE_SIDED_LIMITS.items()
+        if row["num_bytes"] == num_bytes
+    ]
 
 
 _PLAIN = Column("plain_s", "plain\n(us)", 2, 1e6)
@@ -237,6 +255,7 @@ RATE = Group(
         Column("{}_bytes_per_s", "{}\n(GB/s)", 3, 1e-9),
     ),
     measure=_measure_rate,
+    goals=_rate_goals,
     transports=BOTH,
 )
 COLLECTIVES = Group(
@@ -269,4 +288,5 @@ ONE_SIDED = Group(
         _WALL_PER_VIRTUAL,
     ),
     measure=_measure_one_sided,
+    goals=_one_sided_goals,
 )

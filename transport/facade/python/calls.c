@@ -1,32 +1,31 @@
-#include <Python.h>
-
 #include "node/clock.h"
-#include "transport/facade/calls.h"
+#include "transport/facade/python/state.h"
 #include "transport/facade/python_calls.h"
 
-static struct {
-    pw_messaging *messaging;
-    PyObject *states, *classes, *types;
-    int any_source, any_tag, tag_limit;
-    PyObject *handle, *point_to_point, *address, *dtype; /* names */
-} here;
+pw_python_state pw_python;
+
+/* A function of mpi4py's; NULL and an exception. */
+static void *function_in(PyObject *capsule)
+{
+    return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+}
 
 static PyObject *prepare(PyObject *self, PyObject *args)
 {
+    pw_python_state *to = &pw_python;
     unsigned long long messaging;
+    PyObject *get, *new;
     (void)self;
-    if (!PyArg_ParseTuple(args, "KOOOiii", &messaging, &here.states, &here.classes, &here.types,
-                          &here.any_source, &here.any_tag, &here.tag_limit))
+    if (!PyArg_ParseTuple(args, "KOOOOOOOOOOOOOOiiii", &messaging, &to->states, &to->classes,
+                          &to->types, &to->active, &to->operation, &to->request, &to->grequest,
+                          &to->start, &to->wait, &to->wait_for_all, &to->at_once, &to->null, &get,
+                          &new, &to->handle_bytes, &to->any_source, &to->any_tag, &to->tag_limit))
         return NULL;
-    Py_INCREF(here.states); /* and stay: a program prepares once */
-    Py_INCREF(here.classes);
-    Py_INCREF(here.types);
-    here.messaging = (pw_messaging *)(uintptr_t)messaging;
-    here.handle = PyUnicode_InternFromString("handle");
-    here.point_to_point = PyUnicode_InternFromString("point_to_point");
-    here.address = PyUnicode_InternFromString("address");
-    here.dtype = PyUnicode_InternFromString("dtype");
-    if (!here.handle || !here.point_to_point || !here.address || !here.dtype) return NULL;
+    *(void **)&to->handle_of = function_in(get);
+    *(void **)&to->new_request = function_in(new);
+    if (!to->handle_of || !to->new_request) return NULL;
+    Py_INCREF(args); /* and with it all of them */
+    to->messaging = (pw_messaging *)(uintptr_t)messaging;
     Py_RETURN_NONE;
 }
 
@@ -52,11 +51,12 @@ static bool read_int(PyObject *object, int32_t *out)
 /* NULL: the NI does not carry its messages. */
 static pw_channel *channel_of(PyObject *comm)
 {
-    PyObject *handle = PyObject_GetAttr(comm, here.handle);
-    PyObject *state = handle ? PyDict_GetItemWithError(here.states, handle) : NULL;
+    static PyObject *names[3];
+    PyObject *handle = pw_python_attribute(comm, &names[0], "handle");
+    PyObject *state = handle ? PyDict_GetItemWithError(pw_python.states, handle) : NULL;
     Py_XINCREF(state);
-    PyObject *channel = state ? PyObject_GetAttr(state, here.point_to_point) : NULL;
-    PyObject *address = channel ? PyObject_GetAttr(channel, here.address) : NULL;
+    PyObject *channel = state ? pw_python_attribute(state, &names[1], "point_to_point") : NULL;
+    PyObject *address = channel ? pw_python_attribute(channel, &names[2], "address") : NULL;
     pw_channel *found = address ? PyLong_AsVoidPtr(address) : NULL;
     Py_XDECREF(address);
     Py_XDECREF(channel);
@@ -69,10 +69,11 @@ static pw_channel *channel_of(PyObject *comm)
 /* As is_array of arrays.py. */
 static bool is_array(PyObject *thing)
 {
-    int is_known = PySet_Contains(here.classes, (PyObject *)Py_TYPE(thing));
+    int is_known = PySet_Contains(pw_python.classes, (PyObject *)Py_TYPE(thing));
     if (is_known > 0) {
-        PyObject *dtype = PyObject_GetAttr(thing, here.dtype);
-        is_known = dtype ? PyDict_Contains(here.types, dtype) : -1;
+        static PyObject *name;
+        PyObject *dtype = pw_python_attribute(thing, &name, "dtype");
+        is_known = dtype ? PyDict_Contains(pw_python.types, dtype) : -1;
         Py_XDECREF(dtype);
     }
     if (is_known < 0) PyErr_Clear();
@@ -82,8 +83,9 @@ static bool is_array(PyObject *thing)
 static bool is_within(const arguments *read, bool is_receive)
 {
     const int32_t rank = read->rank, tag = read->tag;
-    return ((rank >= 0 && rank < read->channel->size) || (is_receive && rank == here.any_source)) &&
-           ((tag >= 0 && tag <= here.tag_limit) || (is_receive && tag == here.any_tag));
+    return ((rank >= 0 && rank < read->channel->size) ||
+            (is_receive && rank == pw_python.any_source)) &&
+           ((tag >= 0 && tag <= pw_python.tag_limit) || (is_receive && tag == pw_python.any_tag));
 }
 
 /* comm, buf, rank, tag, call, flags: the last two are ours. */
@@ -115,7 +117,7 @@ static PyObject *call_send(PyObject *self, PyObject *const *args, Py_ssize_t num
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
     Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_send(here.messaging, of.call, of.began_ns, of.channel, address_of(&of),
+    result = pw_call_send(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
                           bytes_of(&of), of.rank, of.tag, of.flags);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&of.buffer);
@@ -132,12 +134,20 @@ static PyObject *call_receive(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
     void *status = PyLong_AsVoidPtr(args[6]);
     Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_receive(here.messaging, of.call, of.began_ns, of.channel, address_of(&of),
+    result = pw_call_receive(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
                              bytes_of(&of), of.rank, of.tag, of.flags, status);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&of.buffer);
     if (!result) Py_RETURN_NONE;
     return PyLong_FromLongLong(result);
+}
+
+/* What was posted: a request, or a code; None: nothing is left to do. */
+static PyObject *posted(int64_t result, PyObject *buffer)
+{
+    if (result < 0) return PyLong_FromLongLong(result);
+    if (!result) Py_RETURN_NONE;
+    return pw_python_request((pw_operation *)(intptr_t)result, buffer);
 }
 
 static PyObject *call_isend(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -148,11 +158,11 @@ static PyObject *call_isend(PyObject *self, PyObject *const *args, Py_ssize_t nu
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
     Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_isend(here.messaging, of.call, of.began_ns, of.channel, address_of(&of),
+    result = pw_call_isend(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
                            bytes_of(&of), of.rank, of.tag, of.flags);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&of.buffer);
-    return PyLong_FromLongLong(result);
+    return posted(result, args[1]);
 }
 
 static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -163,33 +173,45 @@ static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t
     (void)num_args;
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
     Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_ireceive(here.messaging, of.call, of.began_ns, of.channel, address_of(&of),
-                              bytes_of(&of), of.rank, of.tag, of.flags);
+    result = pw_call_ireceive(pw_python.messaging, of.call, of.began_ns, of.channel,
+                              address_of(&of), bytes_of(&of), of.rank, of.tag, of.flags);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&of.buffer);
-    return PyLong_FromLongLong(result);
+    return posted(result, args[1]);
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
-#define NUM_FUNCTIONS 5
 
-static PyMethodDef functions[NUM_FUNCTIONS] = {
+static PyMethodDef functions[] = {
     {"prepare", prepare, METH_VARARGS, NULL},
     FUNCTION(call_send),
     FUNCTION(call_receive),
     FUNCTION(call_isend),
     FUNCTION(call_ireceive),
+    FUNCTION(pw_python_wait),
+    FUNCTION(pw_python_wait_for_all),
+    {"close", pw_python_close, METH_NOARGS, NULL},
 };
+#define NUM_FUNCTIONS (sizeof functions / sizeof *functions)
+
+static PyObject *make(void)
+{
+    PyObject *made = PyTuple_New(NUM_FUNCTIONS + 1);
+    PyObject *operation_class = made ? pw_python_operation_class() : NULL;
+    if (!operation_class || PyTuple_SetItem(made, NUM_FUNCTIONS, operation_class) < 0)
+        Py_CLEAR(made);
+    for (size_t i = 0; made && i < NUM_FUNCTIONS; i++) {
+        PyObject *function = PyCFunction_New(&functions[i], NULL);
+        if (!function || PyTuple_SetItem(made, (Py_ssize_t)i, function) < 0) Py_CLEAR(made);
+    }
+    if (!made) PyErr_Clear();
+    return made;
+}
 
 void *pw_python_calls(void)
 {
     const PyGILState_STATE held = PyGILState_Ensure();
-    PyObject *made = PyTuple_New(NUM_FUNCTIONS);
-    for (int i = 0; made && i < NUM_FUNCTIONS; i++) {
-        PyObject *function = PyCFunction_New(&functions[i], NULL);
-        if (!function) Py_CLEAR(made);
-        else PyTuple_SetItem(made, i, function);
-    }
+    PyObject *made = make();
     PyGILState_Release(held);
     return made;
 }

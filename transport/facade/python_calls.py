@@ -1,0 +1,55 @@
+"""The program's most usual calls, by functions of C (python_calls.h): `calls`.
+
+Their arguments are the program's, then `call`, its index, and `flags`, PW_CALL_*. To arguments that
+C does not read the answer is NotImplemented. Requests that they make stand for an `Operation` of
+operations.py, which is a `HeldOperation`.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pagewire.native import ffi, lib
+
+
+class _Calls(NamedTuple):
+    prepare: Callable[..., None]
+    """Before the others: what they are to know, see pw_python_state."""
+    send: Callable[..., int | None]
+    """comm, buf, dest, tag, call, flags: None, or what pw_call_send has said."""
+    receive: Callable[..., int | None]
+    """comm, buf, source, tag, call, flags, address of a status: the same of pw_call_receive."""
+    isend: Callable[..., Any]
+    """comm, buf, dest, tag, call, flags: a request, None for what is complete, or a code."""
+    ireceive: Callable[..., Any]
+    """comm, buf, source, tag, call, flags: a request, or a code."""
+    wait: Callable[..., Any]
+    """request, call: None, a code, or the operation, which has an error."""
+    wait_for_all: Callable[..., Any]
+    """list of requests, call: None, a code, or the operations, of which some have errors."""
+    close: Callable[[], None]
+    """Before MPI is finalized."""
+
+
+_functions: tuple[Any, ...] = ctypes.cast(
+    int(ffi.cast("uintptr_t", lib.pw_python_calls())), ctypes.py_object
+).value
+calls = _Calls(*_functions[:-1])
+
+if TYPE_CHECKING:
+
+    class HeldOperation:
+        """A pw_operation, which it gives back at its end."""
+
+        address: int
+        span: Any
+        """Holds its buffer."""
+        complete: Any
+        unpacks: bool
+        """What is received goes elsewhere once it is here."""
+        done: bool
+
+        def __init__(self, address: int, span: Any) -> None: ...
+
+else:
+    HeldOperation = _functions[-1]
