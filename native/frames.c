@@ -198,20 +198,20 @@ static void close_buffer(pw_burst_pool *pool, pw_buffer *buffer)
     else pool->opened_last = buffer->opened_before;
 }
 
-/* A peer that has had nothing for a while gets a block first, then two, and so on: it copies them
- * while the next ones are still copied here. Nodes of one process take turns. */
-static uint32_t full_at(const pw_burst_pool *pool, const pw_burst_peer *peer)
+/* A peer that has had nothing for a while gets two blocks first, which may be a pair, then four,
+ * and so on: it copies them while the next ones are still copied here. */
+static uint32_t full_at(const pw_burst_peer *peer)
 {
-    const uint64_t bytes = (uint64_t)PW_BLOCK_FRAME_MAX
-                           << (peer->num_filled < 3 ? peer->num_filled : 3);
-    return pool->parts || bytes > PW_BURST_BYTES ? PW_BURST_BYTES : (uint32_t)bytes;
+    const uint64_t bytes = UINT64_C(2) * PW_BLOCK_FRAME_MAX
+                           << (peer->num_filled < 2 ? peer->num_filled : 2);
+    return bytes < PW_BURST_BYTES ? (uint32_t)bytes : PW_BURST_BYTES;
 }
 
 /* The open burst is full for so many bytes: it is ready. */
 static void make_way(pw_burst_pool *pool, uint32_t peer, uint32_t full_bytes)
 {
     pw_buffer *buffer = open_of(pool, peer);
-    if (!buffer || buffer->full_bytes + full_bytes <= full_at(pool, buffer->receiver)) return;
+    if (!buffer || buffer->full_bytes + full_bytes <= full_at(buffer->receiver)) return;
     close_buffer(pool, buffer);
     buffer->receiver->num_filled++;
     buffer->receiver->has_filled = true;
