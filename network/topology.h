@@ -12,7 +12,7 @@
 typedef struct pw_topology pw_topology;
 
 #define PW_ROUTE_MAX 1024            /* links of a route, round those that have failed too */
-#define PW_WAY_MAX 64                /* of one where none has failed */
+#define PW_WAY_MAX 128               /* of one where none has failed */
 #define PW_TOPOLOGY_DIMENSIONS 8     /* of a torus or mesh */
 #define PW_TOPOLOGY_LEVELS 8         /* of a fat tree */
 #define PW_TOPOLOGY_ROUTERS_MAX 4096 /* of a graph: its table has their square */

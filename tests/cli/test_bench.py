@@ -123,13 +123,13 @@ def test_groups_come_in_the_order_of_the_tables():
     assert names == ["ping-pong", "rate", "apps"]
     assert bench.choose("") == list(bench.GROUPS.values())
     names = [group.name for group in bench.choose("", "fabric")]
-    assert names == ["ping-pong", "collectives", "rate", "apps"]
+    assert names == ["ping-pong", "sweep", "collectives", "rate", "apps"]
 
 
 @pytest.mark.parametrize(
     ("text", "transport", "allowed"),
     [(text, "facade", "ping-pong") for text in ("colectives", "rate,", "rate apps", ",")]
-    + [("faults", "fabric", "ping-pong, collectives")],
+    + [("faults", "fabric", "ping-pong, sweep, collectives")],
 )
 def test_unknown_group_is_named_with_those_there_are(text, transport, allowed):
     with pytest.raises(ConfigError, match=f"unknown group .* {allowed}"):

@@ -294,3 +294,35 @@ def test_waitall_completes_partitioned_requests(comm, has_ours):
         assert (received == sent).all()
         sending.Free()
         receiving.Free()
+
+
+def test_requests_of_arrays_serve_again(comm):
+    """More are under way than are kept for the next ones."""
+    dest, source = ring(comm)
+    for count in (3000, 5, 3000):
+        received = np.zeros((count, 2))
+        requests = [comm.Irecv(row, source, 0) for row in received]
+        assert len({request.handle for request in requests}) == count
+        requests += [comm.Isend(np.full(2, float(i)), dest, 0) for i in range(count)]
+        requests.insert(1, MPI.Request())
+        assert MPI.Request.Waitall(requests) is True
+        assert all(request == MPI.REQUEST_NULL for request in requests)
+        assert (received[:, 1] == np.arange(count)).all()
+
+
+@pytest.mark.parametrize("count", [1, 5000])
+def test_truncation_is_an_error_without_statuses(comm, count):
+    dest, source = ring(comm)
+    short, whole = np.zeros(count), np.zeros(2 * count)
+    requests = [comm.Irecv(short, source, 0), comm.Irecv(whole, source, 1)]
+    sends = [comm.Isend(np.ones(2 * count), dest, tag) for tag in range(3)]
+    with pytest.raises(MPI.Exception) as error:
+        MPI.Request.Waitall(requests)
+    assert error.value.Get_error_class() == MPI.ERR_IN_STATUS
+    assert error.value.__cause__.Get_error_class() == MPI.ERR_TRUNCATE
+    assert (whole == 1).all() and requests == [MPI.REQUEST_NULL] * 2
+    one = comm.Irecv(short, source, 2)
+    with pytest.raises(MPI.Exception) as error:
+        one.Wait()
+    assert error.value.Get_error_class() == MPI.ERR_TRUNCATE and one == MPI.REQUEST_NULL
+    MPI.Request.Waitall(sends)

@@ -26,6 +26,7 @@ GROUPS: dict[str, Group] = {
     for group in (
         engines.LOOKUPS,
         messages.PING_PONG,
+        messages.SWEEP,
         engines.ENGINE,
         messages.COLLECTIVES,
         messages.RATE,

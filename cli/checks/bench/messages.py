@@ -96,6 +96,33 @@ def _ping_pong_goals(rows: Rows) -> list[Goal]:
     return goals
 
 
+_SWEEP_BYTES = tuple((1 << bits) + off for bits in range(3, 21) for off in (-3, 0, 3))
+_SWEEP_BYTES_QUICK = _SWEEP_BYTES[:3]
+
+
+def _measure_sweep(conditions: Conditions) -> Rows:
+    """Sizes a little below and above each power of two, as NetPIPE has them: what grows with the
+    size shows no step, unless the machine has one there."""
+    conditions.begin_step("sweep")
+    sizes = _SWEEP_BYTES_QUICK if conditions.quick else _SWEEP_BYTES
+    measured = _measure(conditions, 2, [("ping-pong", size) for size in sizes], 5, 0.02)
+    rows: Rows = []
+    for (_, num_bytes), times in measured.items():
+        own = {f"{conditions.transport}_s": times.ni_s, "virtual_s": times.virtual_s}
+        before = rows[-1] if rows else own
+        rows.append(
+            {
+                "transport": conditions.transport,
+                "num_bytes": num_bytes,
+                "plain_s": times.plain_s,
+                "latency_ratio": times.ni_s / times.plain_s,
+                **own,
+                **{f"{name}_step": value / before[name] for name, value in own.items()},
+            }
+        )
+    return rows
+
+
 _RATE_BYTES = {"facade": (8, 4096), "fabric": (8, 4096, 65536, 1 << 20)}
 _RATE_BYTES_QUICK = (8,)
 _LEAST_RATES = {8: 0.6, 4096: 0.5}
@@ -241,6 +268,21 @@ PING_PONG = Group(
     ),
     measure=_measure_ping_pong,
     goals=_ping_pong_goals,
+    transports=BOTH,
+)
+SWEEP = Group(
+    "sweep",
+    Layout(
+        "ping-pong of 2 ranks: 3 B less and more than powers of two",
+        Column("num_bytes", "size\n(B)", 0),
+        _PLAIN,
+        _ON_NI,
+        Column("{}_s_step", "times\nbefore"),
+        Column("latency_ratio", "{}/\nplain"),
+        _VIRTUAL,
+        Column("virtual_s_step", "times\nbefore"),
+    ),
+    measure=_measure_sweep,
     transports=BOTH,
 )
 RATE = Group(

@@ -103,7 +103,7 @@ static void test_what_is_refused_says_what_is_allowed(void)
         {"torus:4x", "packed", "it is torus:16x8x8"},
         {"torus:4x0", "packed", "it is torus:16x8x8"},
         {"torus:2x2", "packed", "has 4 places for 16 nodes"},
-        {"torus:1000", "packed", "more than 64 links"},
+        {"torus:1000", "packed", "more than 128 links"},
         {"fat-tree:2;4,4;1,2", "packed", "it is fat-tree:LEVELS"},
         {"dragonfly:4,2;2,1;4,1;2;best", "packed", "it is dragonfly:GROUPS"},
         {"file:/none", "packed", "No such file"},
@@ -118,6 +118,14 @@ static void test_what_is_refused_says_what_is_allowed(void)
         if (code == PW_OK || !strstr(reason, cases[i].why)) fprintf(stderr, "%s\n", reason);
         assert(code < 0 && !topology && strstr(reason, cases[i].why));
     }
+}
+
+static void test_machine_of_65536_nodes_needs_no_sides(void)
+{
+    char reason[PW_TOPOLOGY_REASON_BYTES];
+    pw_topology *topology;
+    assert(pw_topology_create("qfdb", "packed", 65536, 4, &topology, reason) == PW_OK);
+    pw_topology_destroy(topology);
 }
 
 static void check_placement(const char *placement, const uint32_t *expected)
@@ -301,6 +309,7 @@ int main(void)
     test_lossy_links_of_a_router_lead_to_it();
     test_ways_are_as_long_as_theory_says();
     test_shifts_on_a_full_fat_tree_have_no_conflict();
+    test_machine_of_65536_nodes_needs_no_sides();
     test_what_is_refused_says_what_is_allowed();
     test_nodes_stand_where_the_placement_says();
     test_nodes_that_stand_together_are_no_link_apart();

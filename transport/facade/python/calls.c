@@ -92,6 +92,7 @@ static bool is_within(const arguments *read, bool is_receive)
 static bool read_arguments(PyObject *const *args, bool is_receive, arguments *out)
 {
     out->began_ns = pw_clock_wall_ns();
+    if (!pw_python.messaging) return false;
     if (!read_int(args[2], &out->rank) || !read_int(args[3], &out->tag)) return false;
     out->channel = channel_of(args[0]);
     if (!out->channel || !is_within(out, is_receive) || !is_array(args[1])) return false;

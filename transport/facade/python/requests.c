@@ -192,7 +192,8 @@ static bool is_same(PyObject *one, PyObject *other)
 static int look_up(PyObject *request, waited *out)
 {
     *out = (waited){.request = request};
-    if (!PyObject_TypeCheck(request, (PyTypeObject *)pw_python.request)) return 0;
+    if (!pw_python.messaging || !PyObject_TypeCheck(request, (PyTypeObject *)pw_python.request))
+        return 0;
     if (is_same(request, pw_python.at_once) || is_same(request, pw_python.null)) return 1;
     out->key = key_of(request);
     PyObject *found = out->key ? PyDict_GetItemWithError(pw_python.active, out->key) : NULL;
