@@ -104,26 +104,44 @@ static bool read_arguments(PyObject *const *args, bool is_receive, arguments *ou
     return false;
 }
 
-static uint64_t address_of(const arguments *read) { return (uintptr_t)read->buffer.buf; }
-
-static uint64_t bytes_of(const arguments *read) { return (uint64_t)read->buffer.len; }
-
 /* ---- calls */
+
+typedef int64_t posting(pw_messaging *messaging, uint32_t call, int64_t began_ns,
+                        pw_channel *channel, uint64_t address, uint64_t num_bytes, int32_t rank,
+                        int32_t tag, uint32_t flags);
+
+/* Without the interpreter's lock. */
+static int64_t post(posting *how, arguments *of)
+{
+    int64_t result;
+    Py_BEGIN_ALLOW_THREADS;
+    result = how(pw_python.messaging, of->call, of->began_ns, of->channel,
+                 (uintptr_t)of->buffer.buf, (uint64_t)of->buffer.len, of->rank, of->tag, of->flags);
+    Py_END_ALLOW_THREADS;
+    PyBuffer_Release(&of->buffer);
+    return result;
+}
+
+static PyObject *none_or(int64_t result)
+{
+    if (!result) Py_RETURN_NONE;
+    return PyLong_FromLongLong(result);
+}
+
+/* What was posted: a request, or a code; None: nothing is left to do. */
+static PyObject *posted(int64_t result, PyObject *buffer)
+{
+    if (result <= 0) return none_or(result);
+    return pw_python_request((pw_operation *)(intptr_t)result, buffer);
+}
 
 static PyObject *call_send(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     arguments of;
-    int64_t result;
     (void)self;
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
-    Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_send(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
-                          bytes_of(&of), of.rank, of.tag, of.flags);
-    Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&of.buffer);
-    if (!result) Py_RETURN_NONE;
-    return PyLong_FromLongLong(result);
+    return none_or(post(pw_call_send, &of));
 }
 
 static PyObject *call_receive(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -135,50 +153,30 @@ static PyObject *call_receive(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
     void *status = PyLong_AsVoidPtr(args[6]);
     Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_receive(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
-                             bytes_of(&of), of.rank, of.tag, of.flags, status);
+    result = pw_call_receive(pw_python.messaging, of.call, of.began_ns, of.channel,
+                             (uintptr_t)of.buffer.buf, (uint64_t)of.buffer.len, of.rank, of.tag,
+                             of.flags, status);
     Py_END_ALLOW_THREADS;
     PyBuffer_Release(&of.buffer);
-    if (!result) Py_RETURN_NONE;
-    return PyLong_FromLongLong(result);
-}
-
-/* What was posted: a request, or a code; None: nothing is left to do. */
-static PyObject *posted(int64_t result, PyObject *buffer)
-{
-    if (result < 0) return PyLong_FromLongLong(result);
-    if (!result) Py_RETURN_NONE;
-    return pw_python_request((pw_operation *)(intptr_t)result, buffer);
+    return none_or(result);
 }
 
 static PyObject *call_isend(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     arguments of;
-    int64_t result;
     (void)self;
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
-    Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_isend(pw_python.messaging, of.call, of.began_ns, of.channel, address_of(&of),
-                           bytes_of(&of), of.rank, of.tag, of.flags);
-    Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&of.buffer);
-    return posted(result, args[1]);
+    return posted(post(pw_call_isend, &of), args[1]);
 }
 
 static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     arguments of;
-    int64_t result;
     (void)self;
     (void)num_args;
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
-    Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_ireceive(pw_python.messaging, of.call, of.began_ns, of.channel,
-                              address_of(&of), bytes_of(&of), of.rank, of.tag, of.flags);
-    Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&of.buffer);
-    return posted(result, args[1]);
+    return posted(post(pw_call_ireceive, &of), args[1]);
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
