@@ -52,7 +52,7 @@ static bool remake(pw_calendar *calendar, uint32_t capacity, bool is_wide)
     pw_calendar made = *calendar;
     const size_t num_bytes = is_wide ? sizeof(pw_busy_interval) : sizeof(near_interval);
     made.busy = malloc((capacity + 1) * num_bytes);
-    made.capacity = capacity;
+    made.capacity = (uint16_t)capacity;
     made.head = 0;
     made.is_wide = is_wide;
     if (!made.busy) return false;
@@ -137,7 +137,7 @@ static int64_t find_gap(const pw_calendar *calendar, int64_t at_ns, int64_t dura
 static void forget_oldest(pw_calendar *calendar)
 {
     calendar->floor_ns = pw_later(calendar->floor_ns, at(calendar, 0).end_ns);
-    calendar->head = slot(calendar, 1);
+    calendar->head = (uint16_t)slot(calendar, 1);
     calendar->num_busy--;
 }
 
@@ -157,7 +157,7 @@ static uint32_t forget_past(pw_calendar *calendar, uint32_t position)
 static void open_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
-        calendar->head = slot(calendar, calendar->capacity - 1);
+        calendar->head = (uint16_t)slot(calendar, calendar->capacity - 1u);
         for (uint32_t i = 0; i < position; i++) put(calendar, i, at(calendar, i + 1));
     } else {
         for (uint32_t i = calendar->num_busy; i > position; i--)
@@ -170,7 +170,7 @@ static void close_hole(pw_calendar *calendar, uint32_t position)
 {
     if (position < calendar->num_busy / 2) {
         for (uint32_t i = position; i > 0; i--) put(calendar, i, at(calendar, i - 1));
-        calendar->head = slot(calendar, 1);
+        calendar->head = (uint16_t)slot(calendar, 1);
     } else {
         for (uint32_t i = position; i + 1 < calendar->num_busy; i++)
             put(calendar, i, at(calendar, i + 1));

@@ -21,9 +21,9 @@ typedef struct {
     const int64_t *past_ns; /* nobody books before that; NULL: not known */
     void *busy; /* ring of `capacity`, sorted by time: offsets of 32 bits behind the origin while
                  * all of them are near enough, else pw_busy_interval */
-    uint32_t capacity; /* a power of two, or 0 */
-    uint32_t head, num_busy;
-    uint32_t is_wide;
+    uint16_t capacity; /* a power of two up to PW_CALENDAR_INTERVALS, or 0 */
+    uint16_t head, num_busy;
+    uint16_t is_wide;
 } pw_calendar;
 
 /* The busy interval at a position below num_busy. */
