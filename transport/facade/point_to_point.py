@@ -90,7 +90,7 @@ def _prepare() -> None:
     calls.prepare(
         int(ffi.cast("uintptr_t", here.messaging)), here.states, CLASSES, TYPES, here.active,
         Operation, MPI.Request, MPI.Grequest, MPI.Grequest.Start, native(MPI.Request, "Wait"),
-        native(MPI.Request, "Waitall"), complete_request(), MPI.Request(),
+        native(MPI.Request, "Waitall"), complete_request(), MPI.REQUEST_NULL,
         functions["PyMPIRequest_Get"], functions["PyMPIRequest_New"], MPI._sizeof(MPI.Request),
         ANY_SOURCE, ANY_TAG, int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
     )  # fmt: skip

@@ -153,10 +153,14 @@ def _measure_rate(conditions: Conditions) -> Rows:
 
 def _rate_goals(rows: Rows) -> list[Goal]:
     return [
-        Goal(f"{size_text(num_bytes)} message rate / plain", least, row["ratio"], at_least=True)
+        Goal(
+            f"{size_text(row['num_bytes'])} message rate / plain",
+            _LEAST_RATES[row["num_bytes"]],
+            row["ratio"],
+            at_least=True,
+        )
         for row in rows
-        for num_bytes, least in _LEAST_RATES.items()
-        if row["num_bytes"] == num_bytes
+        if row["num_bytes"] in _LEAST_RATES
     ]
 
 
@@ -225,13 +229,12 @@ def _measure_one_sided(conditions: Conditions) -> Rows:
 def _one_sided_goals(rows: Rows) -> list[Goal]:
     return [
         Goal(
-            f"{row['operation']} of {size_text(num_bytes)}, wall / virtual",
-            limit,
+            f"{row['operation']} of {size_text(row['num_bytes'])}, wall / virtual",
+            _ONE_SIDED_LIMITS[row["num_bytes"]],
             row["wall_per_virtual"],
         )
         for row in rows
-        for num_bytes, limit in _ONE_SIDED_LIMITS.items()
-        if row["num_bytes"] == num_bytes
+        if row["num_bytes"] in _ONE_SIDED_LIMITS
     ]
 
 

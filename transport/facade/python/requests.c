@@ -89,15 +89,26 @@ static PyObject *take_generalized(void)
     return PyObject_CallFunctionObjArgs(pw_python.start, Py_None, Py_None, Py_None, NULL);
 }
 
+/* argument NULL: there is none. 0; -1 and an exception. */
+static int call_it(PyObject *function, PyObject *argument)
+{
+    PyObject *result = PyObject_CallFunctionObjArgs(function, argument, NULL);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+static int call_method(PyObject *object, const char *name)
+{
+    PyObject *result = PyObject_CallMethod(object, name, NULL);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
 /* Let MPI have it; -1 and an exception. */
 static int give_back(PyObject *generalized)
 {
-    PyObject *completed = PyObject_CallMethod(generalized, "Complete", NULL);
-    PyObject *waited =
-        completed ? PyObject_CallFunctionObjArgs(pw_python.wait, generalized, NULL) : NULL;
-    Py_XDECREF(completed);
-    Py_XDECREF(waited);
-    return waited ? 0 : -1;
+    const int code = call_method(generalized, "Complete");
+    return code < 0 ? code : call_it(pw_python.wait, generalized);
 }
 
 /* Takes the reference. */
@@ -203,24 +214,12 @@ static int look_up(PyObject *request, waited *out)
     return 1;
 }
 
-static int call_it(PyObject *function, PyObject *argument)
-{
-    PyObject *result = argument ? PyObject_CallFunctionObjArgs(function, argument, NULL)
-                                : PyObject_CallFunctionObjArgs(function, NULL);
-    Py_XDECREF(result);
-    return result ? 0 : -1;
-}
-
 /* Its operation is over: its request is not active any more. */
 static int finish(const waited *of)
 {
     held_operation *held = of->held;
     PyObject *complete = held->complete;
-    if (held->unpacks) {
-        PyObject *polled = PyObject_CallMethod((PyObject *)held, "poll", NULL);
-        Py_XDECREF(polled);
-        if (!polled) return -1;
-    }
+    if (held->unpacks && call_method((PyObject *)held, "poll") < 0) return -1;
     if (!complete) return 0; /* twice in a list */
     if (PyDict_DelItem(pw_python.active, of->key) < 0) return -1;
     held->complete = NULL;
