@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "native/on_core.h"
 #include "node/wires/bell.h"
 #include "node/clock.h"
 
@@ -15,8 +16,9 @@
  * speed else; a yield does not. */
 #define LOOK_ON_NS 50000
 #define LOOK_AGAIN_NS 20000
-/* But other programs may want the cores. A yield that took so long let one run; then so many waits
- * yield at once, and what those that look on in vain after them take is little beside. */
+/* But other programs may want the cores. A yield that took so long let one run, unless the kernel
+ * tells that this thread stayed on its core; then so many waits yield at once, and what those that
+ * look on in vain after them take is little beside. */
 #define YIELD_NS 2000
 #define WAITS_TO_YIELD 256u
 #define SLEEP_PART 16      /* a sleep may add this part to a wait */
@@ -71,11 +73,14 @@ static void yield(pw_node *node)
 {
     node->idleness.yields++;
     pw_ticket_lock_give(&node->lock);
+    const uint64_t stint = pw_on_core_stint();
     const int64_t began_ns = pw_clock_wall_ns();
     sched_yield();
     const int64_t ended_ns = pw_clock_wall_ns();
+    const bool has_stayed = stint && pw_on_core_stint() == stint;
     pw_ticket_lock_take(&node->lock);
-    if (ended_ns - began_ns < YIELD_NS) node->idleness.look_until_ns = ended_ns + LOOK_AGAIN_NS;
+    if (has_stayed || ended_ns - began_ns < YIELD_NS)
+        node->idleness.look_until_ns = ended_ns + LOOK_AGAIN_NS;
     else if (!node->idleness.waits_to_yield) node->idleness.waits_to_yield = WAITS_TO_YIELD;
 }
 

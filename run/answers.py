@@ -63,12 +63,6 @@ class Answers:
         if self.strategy is not None:
             self.strategy.bind(Pages.of_node(node, tables))
 
-    def scheduling_of(self, num_bytes: int, peer: int, *, is_read: bool, now_ns: int) -> Any:
-        """The pw_scheduling of a transfer; None without a class."""
-        if self._scheduler is None:
-            return None
-        return self._scheduler.decide(scheduling.PostedTransfer(num_bytes, peer, is_read, now_ns))
-
     def _decide(self, _context: Any, decision_id: int) -> None:
         if self._of_faults is None:
             raise RuntimeError("asked about a page fault before the node was there")
@@ -78,4 +72,6 @@ class Answers:
     def _schedule(
         self, _context: Any, num_bytes: int, peer: int, is_read: int, now_ns: int, out: Any
     ) -> None:
-        out[0] = self.scheduling_of(num_bytes, peer, is_read=bool(is_read), now_ns=now_ns)[0]
+        assert self._scheduler is not None
+        posted = scheduling.PostedTransfer(num_bytes, peer, bool(is_read), now_ns)
+        out[0] = self._scheduler.decide(posted)[0]

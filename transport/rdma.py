@@ -14,7 +14,6 @@ Transfers that nobody waited for before MPI is finalized may be lost.
 
 from __future__ import annotations
 
-import abc
 import enum
 import heapq
 import mmap
@@ -25,7 +24,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from pagewire.native import EngineError, check, error_of, ffi, lib
 from pagewire.r5sched.scheduling import WINDOW_MAX, Hint
-from pagewire.transport.facade import Handle, Notice, activate, failed_test, here, test_turn, turn
+from pagewire.transport.facade import (
+    HeldChannel,
+    Notice,
+    activate,
+    failed_test,
+    here,
+    test_turn,
+    turn,
+    wall_ns,
+    watch,
+)
 
 MAX_BYTES = 2**32 - 1
 """A descriptor's size field has 32 bits."""
@@ -57,6 +66,11 @@ class Status(enum.Enum):
     """Without error: a block waits for its page."""
     FAILED = lib.PW_CHANNEL_FAILED
     """Finished with error; the channel's `error` tells which."""
+
+
+_STATUSES = (None, *Status)
+"""By their numbers."""
+_NO_HINT = Hint.NONE
 
 
 class RemoteBuffer(NamedTuple):
@@ -175,20 +189,15 @@ class Notification:
         here.node.notices.unwatch(self.remote.address)
 
 
-class _Transfers(abc.ABC):
+class _Transfers(HeldChannel):
     """Insert, trigger, poll: what both kinds of channel have in common."""
 
-    def __init__(self, poll_ns: int) -> None:
-        """poll_ns: what a look at the transfer's state costs the CPU."""
-        self._poll_ns = poll_ns
-        self._descriptor = ffi.new("pw_descriptor *")
-        self._id = ffi.new("uint64_t *")
-        self._peer = -1
-        self._key = 0
-        self._inserted = False
-        self._handle: Handle | None = None
+    @property
+    def _c(self) -> Any:
+        """The pw_one_sided."""
+        return ffi.cast("pw_one_sided *", self._address)
 
-    def _fill(
+    def _put_in(
         self,
         local: Buffer,
         local_offset: int,
@@ -196,11 +205,15 @@ class _Transfers(abc.ABC):
         remote_offset: int,
         num_bytes: int | None,
         notification: RemoteNotification | None,
-        data: tuple[int, int],
-    ) -> tuple[int, int]:
-        """Check and write all of the descriptor but its two addresses; returns local, remote
-        one."""
-        if self._handle is not None and not self._handle.done:
+        first_data: int,
+        last_data: int,
+        reserved: tuple[int, int] = (0, 0),
+    ) -> int:
+        """Insert, with each argument checked; reserved: the descriptor's."""
+        began_ns, c = wall_ns(), self._c
+        if not here.messaging:
+            raise ValueError("the RDMA library is down: MPI has been finalized")
+        if c.handle and not c.handle.done:
             raise ValueError("the channel has a transfer that is not finished: wait for it first")
         if num_bytes is None:
             num_bytes = min(local.num_bytes - local_offset, remote.num_bytes - remote_offset)
@@ -219,69 +232,77 @@ class _Transfers(abc.ABC):
             raise ValueError(
                 f"remote buffer of rank {remote.rank}: there are {here.node.size} ranks"
             )
-        descriptor = self._descriptor
-        descriptor.destination_address_notification = notification.address if notification else 0
-        descriptor.first_data_notification, descriptor.last_data_notification = data
-        descriptor.transfer_bytes = num_bytes
-        self._peer, self._key = remote.rank, remote.key
-        return local.address + local_offset, remote.address + remote_offset
+        reads = c.number == lib.PW_ONE_SIDED_READS
+        if not reads and notification is not None and notification.rank != remote.rank:
+            raise ValueError(
+                f"notification at rank {notification.rank} of a write to rank {remote.rank}: "
+                "it must be the same rank"
+            )
+        addresses = [local.address + local_offset, remote.address + remote_offset]
+        if reads:
+            addresses.reverse()
+        c.descriptor = {
+            "source_address": addresses[0],
+            "destination_address": addresses[1],
+            "destination_address_notification": notification.address if notification else 0,
+            "first_data_notification": first_data,
+            "last_data_notification": last_data,
+            "transfer_bytes": num_bytes,
+            "reserved": reserved,
+        }
+        c.peer, c.key = remote.rank, remote.key
+        return int(lib.pw_one_sided_insert(here.messaging, c, began_ns))
 
     def trigger(self) -> None:
         """Start what was inserted."""
-        if not self._inserted:
+        code = self._start()
+        if code is NotImplemented:
             raise ValueError("nothing to trigger: insert a descriptor first")
-        self._inserted = False
-        with in_library:
-            here.clock.reach(check(self._start(), f"transfer with rank {self._peer}"))
-            self._handle = here.node.started(self._id[0], self._peer)
+        if code:
+            raise here.failure(code, "trigger")
 
     def poll(self) -> Status:
         """State of the transfer that was triggered last, at this rank's virtual time."""
-        handle = self._started()
-        with in_library:
-            test_turn()
-            status = self._look(handle)
-            if status in (Status.FINISHED, Status.FAILED):
-                here.clock.work(self._poll_ns)
-            else:
-                failed_test(handle.done, self._poll_ns)
-            return status
+        return self._status(self._look())
 
     def wait(self) -> Status:
         """Poll until the transfer is finished, with or without error."""
-        handle = self._started()
-        with in_library:
-            while not handle.done:
-                turn(self._describe)
-            here.clock.reach(handle.complete_ns)
-            here.clock.work(self._poll_ns)
-            return self._look(handle)
+        code = self._finish(False)
+        if code == 0:
+            code = self._finish_watched()
+        return self._status(code)
+
+    def _finish_watched(self) -> int:
+        """It takes long: signal handlers run, and the watchdog looks."""
+        try:
+            while not (code := self._finish(True)):
+                watch(self._describe)
+        except BaseException:
+            here.clock.leave()
+            raise
+        return code
+
+    def _status(self, code: int) -> Status:
+        if code is NotImplemented and self._c.is_inserted:
+            raise ValueError("the channel has a new descriptor: trigger it first")
+        if code is NotImplemented:
+            raise ValueError("nothing was triggered on this channel")
+        if code < 0:
+            raise here.failure(code, self._describe())
+        return _STATUSES[code]
 
     @property
     def error(self) -> EngineError | None:
         """Why the transfer that was triggered last has failed; None while it has not."""
-        handle = self._started()
+        handle = self._c.handle
+        if not handle:
+            raise ValueError("nothing was triggered on this channel")
         if not handle.done or not handle.error:
             return None
-        return error_of(handle.error, f"transfer with rank {self._peer}")
+        return error_of(handle.error, f"transfer with rank {handle.peer}")
 
     def _describe(self) -> str:
-        num_bytes = self._descriptor.transfer_bytes
-        return f"a transfer of {num_bytes} bytes with rank {self._peer}"
-
-    def _started(self) -> Handle:
-        if self._handle is None:
-            raise ValueError("nothing was triggered on this channel")
-        if self._inserted:
-            raise ValueError("the channel has a new descriptor: trigger it first")
-        return self._handle
-
-    @abc.abstractmethod
-    def _start(self) -> int:
-        """Start; when the CPU has done so, or a negative code."""
-
-    @abc.abstractmethod
-    def _look(self, handle: Handle) -> Status: ...
+        return f"a transfer of {self._c.descriptor.transfer_bytes} bytes with rank {self._c.peer}"
 
 
 class Channel(_Transfers):
@@ -289,8 +310,6 @@ class Channel(_Transfers):
 
     def __init__(self) -> None:
         activate()
-        # The done flag lies in the scratchpad.
-        super().__init__(here.node.platform.costs.core_register_read_ns)
         channel = lib.pw_ni_open_channel(here.node.engine.ni, here.node.engine.pdid)
         if channel == lib.PW_ERR_FULL:
             raise EngineError(
@@ -299,6 +318,8 @@ class Channel(_Transfers):
                 "close one or wait for a transfer",
             )
         self.number = check(channel, "channel")
+        # The done flag lies in the scratchpad.
+        super().__init__(here.node.platform.costs.core_register_read_ns, self.number)
 
     def insert(
         self,
@@ -321,40 +342,19 @@ class Channel(_Transfers):
         by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A
         scheduling policy is asked when neither is.
         """
-        if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
-            raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
-        hint = Hint(hint)
-        if notification is not None and notification.rank != destination.rank:
-            raise ValueError(
-                f"notification at rank {notification.rank} of a write to rank {destination.rank}: "
-                "it must be the same rank"
-            )
-        descriptor = self._descriptor
-        descriptor.source_address, descriptor.destination_address = self._fill(
-            source,
-            source_offset,
-            destination,
-            destination_offset,
-            num_bytes,
-            notification,
-            (first_data, last_data),
-        )
-        with in_library:
-            descriptor.reserved = (hint, window_blocks or 0)
-            if hint is Hint.NONE and window_blocks is None:
-                decision = here.node.schedule(descriptor.transfer_bytes, self._peer, is_read=False)
-                if decision is not None:
-                    descriptor.reserved = (decision.hint, decision.window_blocks)
-            inserted_ns = lib.pw_ni_insert_descriptor(
-                here.node.engine.ni,
-                self.number,
-                self._peer,
-                descriptor,
-                self._key,
-                here.clock.now_ns,
-            )
-            here.clock.reach(check(inserted_ns, f"descriptor for rank {self._peer}"))
-        self._inserted = True
+        what = (
+            source, source_offset, destination, destination_offset, num_bytes, notification,
+            first_data, last_data,
+        )  # fmt: skip
+        code: Any = NotImplemented
+        if hint is _NO_HINT and window_blocks is None:
+            code = self._insert(*what)
+        if code is NotImplemented:
+            if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
+                raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
+            code = self._put_in(*what, (Hint(hint), window_blocks or 0))
+        if code:
+            raise here.failure(code, "insert")
 
     def close(self) -> None:
         """Give the channel back. EngineError while its transfer goes on."""
@@ -362,12 +362,6 @@ class Channel(_Transfers):
             lib.pw_ni_close_channel(here.node.engine.ni, self.number),
             "close of a channel that is in use",
         )
-
-    def _start(self) -> int:
-        return int(lib.pw_ni_trigger(here.node.engine.ni, self.number, here.clock.now_ns, self._id))
-
-    def _look(self, handle: Handle) -> Status:
-        return Status(lib.pw_ni_poll_channel(here.node.engine.ni, self.number, here.clock.now_ns))
 
 
 class ReadChannel(_Transfers):
@@ -392,35 +386,15 @@ class ReadChannel(_Transfers):
         last_data: int = 0,
     ) -> None:
         """Prepare the request; as `Channel.insert`, with the notification on this rank."""
-        descriptor = self._descriptor
-        descriptor.destination_address, descriptor.source_address = self._fill(
-            destination,
-            destination_offset,
-            source,
-            source_offset,
-            num_bytes,
-            notification.remote if notification else None,
-            (first_data, last_data),
-        )
-        self._inserted = True
-
-    def _start(self) -> int:
-        return int(
-            lib.pw_ni_read(
-                here.node.engine.ni,
-                here.node.engine.pdid,
-                self._peer,
-                self._descriptor,
-                self._key,
-                here.clock.now_ns,
-                self._id,
-            )
-        )
-
-    def _look(self, handle: Handle) -> Status:
-        if not handle.done or handle.complete_ns > here.clock.now_ns:
-            return Status.ONGOING
-        return Status.FAILED if handle.error else Status.FINISHED
+        what = (
+            destination, destination_offset, source, source_offset, num_bytes,
+            notification.remote if notification else None, first_data, last_data,
+        )  # fmt: skip
+        code = self._insert(*what)
+        if code is NotImplemented:
+            code = self._put_in(*what)
+        if code:
+            raise here.failure(code, "insert")
 
 
 __all__ = [

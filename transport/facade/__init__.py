@@ -8,11 +8,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pagewire.transport.facade.clock import wall_ns as wall_ns
     from pagewire.transport.facade.loader import activate as activate
     from pagewire.transport.facade.loader import install_finder as install_finder
     from pagewire.transport.facade.loader import is_over_fabric as is_over_fabric
     from pagewire.transport.facade.loader import load as load
-    from pagewire.transport.facade.node import Handle as Handle
     from pagewire.transport.facade.notices import Notice as Notice
     from pagewire.transport.facade.patching import native as native
     from pagewire.transport.facade.program_time import replace_clocks as replace_clocks
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
     from pagewire.transport.facade.progress import test_turn as test_turn
     from pagewire.transport.facade.progress import turn as turn
     from pagewire.transport.facade.progress import watch as watch
+    from pagewire.transport.facade.python_calls import HeldChannel as HeldChannel
     from pagewire.transport.facade.rank import Wait as Wait
     from pagewire.transport.facade.rank import here as here
     from pagewire.transport.facade.regions import region as region
 
 _MODULES = {
+    "clock": ("wall_ns",),
     "loader": ("activate", "install_finder", "is_over_fabric", "load"),
-    "node": ("Handle",),
     "notices": ("Notice",),
     "patching": ("native",),
     "program_time": ("replace_clocks",),
     "progress": ("failed_test", "make_progress", "test_turn", "turn", "watch"),
+    "python_calls": ("HeldChannel",),
     "rank": ("Wait", "here"),
     "regions": ("region",),
 }

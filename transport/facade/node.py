@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from operator import attrgetter
 from typing import Any
 
 from pagewire.native import EngineError, check, error_of, ffi, lib
@@ -25,25 +24,6 @@ from pagewire.transport.facade.call_counts import MpiCalls
 from pagewire.transport.facade.clock import CpuClock, replayed_durations
 from pagewire.transport.facade.notices import Notices
 from pagewire.transport.facade.watchdog import Watchdog
-
-
-class Handle:
-    """A transfer that was posted to the engine directly; done when its event has come."""
-
-    __slots__ = ("_c", "_node")
-
-    def __init__(self, node: Any, c: Any) -> None:
-        self._node = node
-        self._c = c
-
-    done = property(attrgetter("_c.done"))
-    complete_ns = property(attrgetter("_c.complete_ns"))
-    error = property(attrgetter("_c.error"))
-    """0 or a negative PW_ERR_*."""
-
-    def __del__(self) -> None:
-        if self._node.c:
-            lib.pw_node_free_handle(self._node.c, self._c)
 
 
 class Node:
@@ -161,19 +141,6 @@ class Node:
         """This process was forked, maybe by another thread: acted on at the next turn."""
         if self.c:
             lib.pw_node_forked(self.c)
-
-    def schedule(self, num_bytes: int, peer: int, *, is_read: bool) -> Any:
-        """What the user's scheduling policy says of a transfer (pw_scheduling); None without
-        one."""
-        now_ns = self.clock.now_ns
-        return self._answers.scheduling_of(num_bytes, peer, is_read=is_read, now_ns=now_ns)
-
-    def started(self, event_id: int, peer: int) -> Handle:
-        """Something was posted to the engine by others; done when its event has come."""
-        lib.pw_node_record_lost(self.c, b"a one-sided operation")
-        made = ffi.new("pw_handle **")
-        self.check(lib.pw_node_started(self.c, event_id, peer, made), f"transfer with rank {peer}")
-        return Handle(self, made[0])
 
     # -- the end
 

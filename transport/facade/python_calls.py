@@ -34,7 +34,7 @@ class _Calls(NamedTuple):
 _functions: tuple[Any, ...] = ctypes.cast(
     int(ffi.cast("uintptr_t", lib.pw_python_calls())), ctypes.py_object
 ).value
-calls = _Calls(*_functions[:-1])
+calls = _Calls(*_functions[:-2])
 
 if TYPE_CHECKING:
 
@@ -51,5 +51,24 @@ if TYPE_CHECKING:
 
         def __init__(self, address: int, span: Any) -> None: ...
 
+    class HeldChannel:
+        """A pw_one_sided. Its functions answer as those of one_sided.h, or NotImplemented: to
+        arguments that C does not read, or since nothing was inserted or triggered."""
+
+        _address: int
+
+        def __init__(self, poll_ns: int, number: int = lib.PW_ONE_SIDED_READS) -> None: ...
+
+        def _insert(
+            self, local: Any, local_offset: int, remote: Any, remote_offset: int,
+            num_bytes: int | None, notification: Any, first_data: int, last_data: int, /,
+        ) -> int: ...  # fmt: skip
+
+        def _start(self) -> int: ...
+
+        def _finish(self, goes_on: bool, /) -> int: ...
+
+        def _look(self) -> int: ...
+
 else:
-    HeldOperation = _functions[-1]
+    HeldOperation, HeldChannel = _functions[-2:]

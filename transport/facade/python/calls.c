@@ -195,13 +195,14 @@ static PyMethodDef functions[] = {
 
 static PyObject *make(void)
 {
-    PyObject *made = PyTuple_New(NUM_FUNCTIONS + 1);
-    PyObject *operation_class = made ? pw_python_operation_class() : NULL;
-    if (!operation_class || PyTuple_SetItem(made, NUM_FUNCTIONS, operation_class) < 0)
-        Py_CLEAR(made);
-    for (size_t i = 0; made && i < NUM_FUNCTIONS; i++) {
-        PyObject *function = PyCFunction_New(&functions[i], NULL);
-        if (!function || PyTuple_SetItem(made, (Py_ssize_t)i, function) < 0) Py_CLEAR(made);
+    static PyObject *(*const classes[])(void) = {pw_python_operation_class,
+                                                 pw_python_channel_class};
+    const size_t num_classes = sizeof classes / sizeof *classes;
+    PyObject *made = PyTuple_New((Py_ssize_t)(NUM_FUNCTIONS + num_classes));
+    for (size_t i = 0; made && i < NUM_FUNCTIONS + num_classes; i++) {
+        PyObject *item =
+            i < NUM_FUNCTIONS ? PyCFunction_New(&functions[i], NULL) : classes[i - NUM_FUNCTIONS]();
+        if (!item || PyTuple_SetItem(made, (Py_ssize_t)i, item) < 0) Py_CLEAR(made);
     }
     if (!made) PyErr_Clear();
     return made;

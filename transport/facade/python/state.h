@@ -28,8 +28,9 @@ extern pw_python_state pw_python;
 PyObject *pw_python_wait(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_wait_for_all(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_close(PyObject *self, PyObject *nothing);
-/* The class that theirs is made of; NULL and an exception. */
+/* The classes that theirs are made of; NULL and an exception. */
 PyObject *pw_python_operation_class(void);
+PyObject *pw_python_channel_class(void);
 /* A request for an operation that uses the memory of `buffer`; NULL and an exception. */
 PyObject *pw_python_request(pw_operation *operation, PyObject *buffer);
 /* obj.name; NULL and an exception. The name is made once. */

@@ -76,7 +76,8 @@ class _Library:
         self._finish(self._reads)
 
     def _finish(self, channel: rdma.Channel | rdma.ReadChannel) -> None:
-        require(channel.wait() is rdma.Status.FINISHED, f"one-sided: {channel.error}")
+        if channel.wait() is not rdma.Status.FINISHED:
+            require(False, f"one-sided: {channel.error}")
 
     def close(self) -> None:
         self._writes.close()
