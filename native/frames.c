@@ -52,6 +52,7 @@ struct pw_burst_pool {
     pw_peers peers; /* of pw_burst_peer */
     pw_link *free_list;
     pw_queue ready;
+    pw_burst_peer *latest;                 /* that a frame was appended for; NULL: none was */
     pw_link *lent;                         /* handed to the host */
     pw_buffer *opened_first, *opened_last; /* open ones, in the order in which they were opened */
     pw_link *chunks;
@@ -207,15 +208,19 @@ static uint32_t full_at(const pw_burst_peer *peer)
     return bytes < PW_BURST_BYTES ? (uint32_t)bytes : PW_BURST_BYTES;
 }
 
-/* The open burst is full for so many bytes: it is ready. */
-static void make_way(pw_burst_pool *pool, uint32_t peer, uint32_t full_bytes)
+/* Where the open burst, NULL: none, is full for so many bytes, it is ready. */
+static void close_full(pw_burst_pool *pool, pw_buffer *buffer, uint32_t full_bytes)
 {
-    pw_buffer *buffer = open_of(pool, peer);
     if (!buffer || buffer->full_bytes + full_bytes <= full_at(buffer->receiver)) return;
     close_buffer(pool, buffer);
     buffer->receiver->num_filled++;
     buffer->receiver->has_filled = true;
     pw_queue_append(&pool->ready, buffer);
+}
+
+static void make_way(pw_burst_pool *pool, uint32_t peer, uint32_t full_bytes)
+{
+    close_full(pool, open_of(pool, peer), full_bytes);
 }
 
 void pw_burst_reserve(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes)
@@ -243,6 +248,7 @@ void *pw_burst_append_part(pw_burst_pool *pool, uint32_t peer, uint32_t num_byte
     void *frame = buffer->data + buffer->num_bytes;
     buffer->num_bytes += num_bytes;
     buffer->full_bytes += full_bytes;
+    pool->latest = buffer->receiver;
     return frame;
 }
 
@@ -305,11 +311,15 @@ int pw_burst_take(pw_burst_pool *pool, pw_burst *out)
     return 1;
 }
 
-bool pw_burst_is_full(const pw_burst_pool *pool) { return pool->ready.first != NULL; }
+bool pw_burst_close_full(pw_burst_pool *pool)
+{
+    if (pool->latest) close_full(pool, pool->latest->open, PW_BLOCK_FRAME_MAX);
+    return pool->ready.first != NULL;
+}
 
 bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer)
 {
-    return pw_burst_is_full(pool) || open_of(pool, peer);
+    return pool->ready.first || open_of(pool, peer);
 }
 
 void pw_burst_release(pw_burst_pool *pool, uint8_t *data)

@@ -182,7 +182,7 @@ static bool may_grant(const pw_ni *ni, const pw_inbound *inbound)
                       !settings->receive_buffer_blocks && !ni->impairments.any &&
                       ni->smmu.num_walkers > 1;
     return settings->lookahead_blocks > 0 && is_certain && inbound->is_read &&
-           inbound->num_blocks > 2 && ni->num_inbounds == 1 && inbound->peer != ni->node &&
+           inbound->num_blocks > 2 && ni->num_arriving == 1 && inbound->peer != ni->node &&
            !ni->shares_node;
 }
 

@@ -126,6 +126,7 @@ pw_inbound *pw_inbound_create(pw_ni *ni, uint32_t peer, uint32_t stream,
     inbound->next = *home;
     *home = inbound;
     ni->num_inbounds++;
+    ni->num_arriving++;
     if (!inbound->is_read) sender_of(ni, peer)->num_open++;
     return inbound;
 }
@@ -148,6 +149,7 @@ static void destroy_inbound(pw_ni *ni, pw_inbound *inbound)
     inbound->next = ni->free_inbounds;
     ni->free_inbounds = inbound;
     ni->num_inbounds--;
+    ni->num_arriving -= !inbound->complete;
 }
 
 static void complete(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
@@ -155,6 +157,7 @@ static void complete(pw_ni *ni, pw_inbound *inbound, int error, pw_time at_ns)
     const pw_notification *notification = &inbound->notification;
     if (error == PW_OK && notification->address) error = pw_notification_write(ni, inbound, &at_ns);
     inbound->complete = true;
+    ni->num_arriving--;
     inbound->error = error;
     uint32_t kind = inbound->is_read ? PW_HOST_FETCH_DONE : PW_HOST_ARRIVED;
     pw_trace_add(&ni->trace, at_ns, PW_TRACE_NOTIFIED, inbound->stream, inbound->num_bytes);

@@ -476,7 +476,7 @@ void pw_engine_run_kept(pw_ni *ni)
 int pw_ni_run(pw_ni *ni, int64_t horizon_ns, pw_host_event *events, int max)
 {
     pw_time last_ns = horizon_ns < PW_NEVER ? horizon_ns : PW_NEVER - 1;
-    while (ni->num_host_events < (uint32_t)max && !pw_burst_is_full(ni->bursts) &&
+    while (ni->num_host_events < (uint32_t)max && !pw_burst_close_full(ni->bursts) &&
            run_next(ni, last_ns))
         continue;
     tell_remedies(ni);
