@@ -1,7 +1,17 @@
 #include "native/on_core.h"
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
+
+uint32_t pw_num_cores(void)
+{
+    cpu_set_t cores;
+    /* It fails on hosts with more cores than the set has bits. */
+    const bool is_known = !sched_getaffinity(0, sizeof cores, &cores);
+    return is_known ? (uint32_t)CPU_COUNT(&cores) : UINT32_MAX;
+}
+
 /* By its header: other C libraries have no __GLIBC_PREREQ. */
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>

@@ -13,4 +13,7 @@
 uint64_t pw_on_core_stint(void);
 /* cdef end */
 
+/* Cores that this process may use; UINT32_MAX: not known. */
+uint32_t pw_num_cores(void);
+
 #endif

@@ -60,12 +60,7 @@ static int64_t pause_ns(const pw_node *node)
 
 static bool is_crowded(pw_idleness *idleness, const pw_wire_rest *rest)
 {
-    cpu_set_t cores;
-    if (!idleness->num_cores) {
-        /* It fails on hosts with more cores than the set has bits: those are not crowded. */
-        const bool is_known = !sched_getaffinity(0, sizeof cores, &cores);
-        idleness->num_cores = is_known ? (uint32_t)CPU_COUNT(&cores) : UINT32_MAX;
-    }
+    if (!idleness->num_cores) idleness->num_cores = pw_num_cores();
     return rest->num_near >= idleness->num_cores;
 }
 

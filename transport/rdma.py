@@ -342,17 +342,19 @@ class Channel(_Transfers):
         by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A
         scheduling policy is asked when neither is.
         """
-        what = (
-            source, source_offset, destination, destination_offset, num_bytes, notification,
-            first_data, last_data,
-        )  # fmt: skip
         code: Any = NotImplemented
         if hint is _NO_HINT and window_blocks is None:
-            code = self._insert(*what)
+            code = self._insert(
+                source, source_offset, destination, destination_offset, num_bytes, notification,
+                first_data, last_data,
+            )  # fmt: skip
         if code is NotImplemented:
             if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
                 raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
-            code = self._put_in(*what, (Hint(hint), window_blocks or 0))
+            code = self._put_in(
+                source, source_offset, destination, destination_offset, num_bytes, notification,
+                first_data, last_data, (Hint(hint), window_blocks or 0),
+            )  # fmt: skip
         if code:
             raise here.failure(code, "insert")
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "native/on_core.h"
 #include "native/array.h"
 #include "native/frames.h"
 #include "node/clock.h"
@@ -14,8 +15,9 @@
 #define GIVE_UP_NS INT64_C(1000000000)
 /* A look at MPI costs as much as some tens of looks at shared memory, so with bursts arriving there
  * MPI is looked at in every so many polls only; also without far nodes, for the progress of the
- * program's own messages. */
-#define POLLS_PER_MPI_POLL 16
+ * program's own messages. With more nodes than cores the core may be away for long in each poll. */
+#define POLLS_PER_MPI_POLL 64
+#define POLLS_PER_MPI_POLL_CROWDED 16
 
 /* ---- bursts by MPI messages on a private communicator
  *
@@ -216,7 +218,8 @@ typedef struct {
     pw_shared_bursts *shared; /* NULL: all peers are far */
     mpi_bursts *mpi;
     uint32_t num_near, num_far;
-    uint32_t num_polls; /* since MPI was looked at */
+    uint32_t num_polls; /* since MPI was looked at, which is done in every so many */
+    uint32_t polls_per_look;
     uint64_t num_by_mpi;
 } wire_mpi;
 
@@ -243,7 +246,7 @@ static uint8_t *wire_sent(pw_wire *wire)
 static int wire_poll(pw_wire *wire, pw_wire_burst *out)
 {
     wire_mpi *self = self_of(wire);
-    const bool is_mpis_turn = ++self->num_polls >= POLLS_PER_MPI_POLL;
+    const bool is_mpis_turn = ++self->num_polls >= self->polls_per_look;
     if (self->shared && !is_mpis_turn) {
         const int code = pw_shared_poll(self->shared, out);
         if (code) return code;
@@ -335,6 +338,8 @@ int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t n
     for (uint32_t peer = 0; shared && peer < num_nodes; peer++)
         self->num_near += pw_shared_is_near(shared, peer);
     self->num_far = num_nodes - 1 - self->num_near;
+    self->polls_per_look =
+        self->num_near < pw_num_cores() ? POLLS_PER_MPI_POLL : POLLS_PER_MPI_POLL_CROWDED;
     const int code = mpi_bursts_create(mpi, comm, self->num_far > 0, &self->mpi);
     if (code) {
         if (self->mpi) snprintf(reason, reason_bytes, "%s", self->mpi->reason);
