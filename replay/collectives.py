@@ -1,13 +1,13 @@
 """Collectives as messages, by the algorithms of this project's MPI facade.
 
 Those of transport/facade/collectives.c and reductions.c, and when it takes which: a dissemination
-barrier, binomial trees, recursive doubling, rings, pairwise exchange. A collective is one call. All
+barrier, binomial trees, recursive doubling and halving, rings, pairwise exchange. A collective is one call. All
 its messages have one tag, and the context of collectives. Left out: what combining and copying
 cost the CPU, and the facade's other ways for memory that is not contiguous.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pagewire.native import lib
 from pagewire.replay.program import Buffer, Program
@@ -219,7 +219,26 @@ def _vectors(group: Group, num_bytes: int) -> tuple[Buffer, Buffer]:
 
 
 def allreduce(group: Group, num_bytes: int) -> None:
+    """By halves when the vector is long and there are four ranks or more."""
+    is_long = num_bytes > LONG_BYTES and group.size > 3
+    (allreduce_halving if is_long else allreduce_doubling)(group, num_bytes)
+
+
+def allreduce_doubling(group: Group, num_bytes: int) -> None:
     """Recursive doubling; neighbours first join in pairs until a power of two is left."""
+    _allreduce(group, num_bytes, _double_up)
+
+
+def allreduce_halving(group: Group, num_bytes: int) -> None:
+    """Partners exchange halves of what they have in common, and at the end the results."""
+    _allreduce(group, num_bytes, _halve)
+
+
+Middle = Callable[[Group, Buffer, Buffer, int, Sequence[int]], Buffer]
+"""Among ranks by their places, with the own place: `mine` and `theirs`; where the result is."""
+
+
+def _allreduce(group: Group, num_bytes: int, middle: Middle) -> None:
     rank, size, program = group.rank, group.size, group.program
     with program.call("MPI_Allreduce"):
         mine, theirs = _vectors(group, num_bytes)
@@ -232,22 +251,49 @@ def allreduce(group: Group, num_bytes: int) -> None:
             return
         if is_paired:
             program.finish([group.receive(rank - 1, theirs)])
-        place = rank // 2 if is_paired else rank - num_pairs
-        distance = 1
-        while distance < power:
-            other = place ^ distance
-            partner = 2 * other + 1 if other < num_pairs else other + num_pairs
-            group.exchange(mine, partner, theirs, partner)
-            if other > place:  # the result becomes `mine`, and is where theirs came
-                mine, theirs = theirs, mine
-            distance *= 2
+        ranks = [2 * each + 1 if each < num_pairs else each + num_pairs for each in range(power)]
+        mine = middle(group, mine, theirs, ranks.index(rank), ranks)
         if is_paired:
             program.finish([group.send(rank - 1, mine)])
 
 
+def _double_up(
+    group: Group, mine: Buffer, theirs: Buffer, place: int, ranks: Sequence[int]
+) -> Buffer:
+    distance = 1
+    while distance < len(ranks):
+        other = place ^ distance
+        group.exchange(mine, ranks[other], theirs, ranks[other])
+        if other > place:  # the result becomes `mine`, and is where theirs came
+            mine, theirs = theirs, mine
+        distance *= 2
+    return mine
+
+
+def _halve(group: Group, mine: Buffer, theirs: Buffer, place: int, ranks: Sequence[int]) -> Buffer:
+    wholes = []
+    first, num_bytes, distance = 0, mine.num_bytes, 1
+    while distance < len(ranks):
+        other, lower = place ^ distance, num_bytes // 2
+        halves = [(first, lower), (first + lower, num_bytes - lower)]
+        wholes.append(halves)
+        own = halves[other < place]
+        given = halves[other > place]
+        group.exchange(mine.part(*given), ranks[other], theirs.part(*own), ranks[other])
+        if other > place:
+            mine, theirs = theirs, mine
+        (first, num_bytes), distance = own, 2 * distance
+    for halves in reversed(wholes):
+        distance //= 2
+        other = place ^ distance
+        own, rest = halves[other < place], halves[other > place]
+        group.exchange(mine.part(first, num_bytes), ranks[other], mine.part(*rest), ranks[other])
+        first, num_bytes = halves[0][0], own[1] + rest[1]
+    return mine
+
+
 def allreduce_ring(group: Group, num_bytes: int) -> None:
-    """Reduce-scatter and allgather around a ring: what long vectors take elsewhere; the facade has
-    no such."""
+    """Reduce-scatter and allgather around a ring; the facade has no such."""
     rank, size = group.rank, group.size
     with group.program.call("MPI_Allreduce"):
         mine, theirs = _vectors(group, num_bytes)

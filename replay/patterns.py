@@ -120,13 +120,13 @@ def alltoall(program: Program, shape: Shape) -> Iterator[None]:
 
 
 def allreduce(program: Program, shape: Shape) -> Iterator[None]:
-    """Each step combines a vector of all ranks, by recursive doubling, or allreduce:ring; then it
-    computes. Its memory is the library's, so that --fresh has nothing to choose."""
-    kinds = {"": collectives.allreduce, "doubling": collectives.allreduce,
-             "ring": collectives.allreduce_ring}  # fmt: skip
+    """Each step combines a vector of all ranks, as the facade does or by allreduce:doubling,
+    :halving or :ring; then it computes. Its memory is the library's, so that --fresh has nothing to choose."""
+    kinds = {"": collectives.allreduce, "doubling": collectives.allreduce_doubling,
+             "halving": collectives.allreduce_halving, "ring": collectives.allreduce_ring}  # fmt: skip
     combine = kinds.get(shape.argument)
     if combine is None:
-        raise ConfigError(f"allreduce:{shape.argument}: allowed is doubling or ring")
+        raise ConfigError(f"allreduce:{shape.argument}: allowed is doubling, halving or ring")
     for _ in range(shape.steps):
         combine(collectives.world(program), shape.num_bytes)
         program.compute(shape.compute_ns)

@@ -69,7 +69,11 @@ _MAKERS: dict[str, tuple[Maker, ...]] = {
     "Barrier": (lambda group, _: collectives.barrier(group),),
     "Bcast": (lambda group, each: collectives.broadcast(group, Buffer(SENT, 0, each)),),
     "Reduce": (collectives.reduce,),
-    "Allreduce": (collectives.allreduce, collectives.allreduce_ring),
+    "Allreduce": (
+        collectives.allreduce,
+        collectives.allreduce_doubling,
+        collectives.allreduce_ring,
+    ),
     "Gather": (_gather,),
     "Gatherv": (_gather_each,),
     "Scatter": (_scatter,),
@@ -166,7 +170,9 @@ def find(name: str, rank: int, size: int, recorded: Sequence[Record]) -> Remade 
     seen = _messages(recorded)
     lengths = [each.num_bytes for each in seen]
     sent = [each.num_bytes for each in seen if isinstance(each, Send)]
-    guesses = dict.fromkeys((max(lengths, default=0), min(lengths, default=0), sum(sent[:size])))
+    guesses = dict.fromkeys(
+        (max(lengths, default=0), min(lengths, default=0), sum(sent[:size]), sum(lengths[:2]))
+    )
     for maker in _MAKERS[name.removeprefix("MPI_")]:
         for num_bytes in guesses:
             places = _places(seen, _messages(_script(maker, rank, size, num_bytes)))

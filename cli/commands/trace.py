@@ -173,8 +173,9 @@ def synth(
 ) -> int:
     """Make the trace of a program that nobody wrote.
 
-    PATTERN: halo3d:26, halo3d:6, sweep3d, alltoall, allreduce:doubling, allreduce:ring, transpose,
-    incast, random, or module:function, a generator function of yours.
+    PATTERN: halo3d:26, halo3d:6, sweep3d, alltoall, allreduce, allreduce:doubling,
+    allreduce:halving, allreduce:ring, transpose, incast, random, or module:function, a generator
+    function of yours.
     """
     from pagewire.replay import patterns
 

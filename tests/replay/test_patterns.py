@@ -18,7 +18,7 @@ from pagewire.replay.patterns import PATTERNS, Shape, Synthetic, synthesize
 from pagewire.replay.records import Call, Compute, Name, Pages, Receive, Send, decode
 from pagewire.replay.trace import MATCHES, OPS, Reader
 
-NAMES = ["halo3d", "halo3d:6", "sweep3d", "sweep3d:2", "alltoall", "allreduce", "allreduce:ring",
+NAMES = ["halo3d", "halo3d:6", "sweep3d", "sweep3d:2", "alltoall", "allreduce", "allreduce:halving", "allreduce:ring",
          "transpose", "incast", "incast:3", "random"]  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def test_a_trace_of_many_ranks_is_written_one_rank_at_a_time(tmp_path, monkeypat
         ("halo3d:5", 4, "halo3d:5: allowed is 6 or 26"),
         ("sweep3d:x", 4, "sweep3d:x: allowed is 1 and more"),
         ("alltoall:2", 4, "alltoall:2: allowed is nothing"),
-        ("allreduce:tree", 4, "allreduce:tree: allowed is doubling or ring"),
+        ("allreduce:tree", 4, "allreduce:tree: allowed is doubling, halving or ring"),
         ("transpose", 5, "a square number of ranks: 5 is none, 4 and 9 are"),
         ("incast:5", 4, "incast:5 of 4 ranks"),
         ("nowhere:pattern", 4, "no module named 'nowhere'"),
@@ -253,6 +253,8 @@ COLLECTIVES = {
         group, blocks(group, n, "sent"), blocks(group, n)
     ),
     "allreduce": lambda group, root, n: collectives.allreduce(group, n),
+    "allreduce_doubling": lambda group, root, n: collectives.allreduce_doubling(group, n),
+    "allreduce_halving": lambda group, root, n: collectives.allreduce_halving(group, n),
     "allreduce_ring": lambda group, root, n: collectives.allreduce_ring(group, n),
     "reduce": lambda group, root, n: collectives.reduce(group, n, root),
     "reduce_scatter": lambda group, root, n: collectives.reduce_scatter(group, [n] * group.size),
@@ -319,7 +321,7 @@ def test_collectives_are_the_messages_of_the_facade(tmp_path, size):
         collectives.barrier(group)
         for n in (1000, 20000):
             for name, collective in COLLECTIVES.items():
-                if name not in ("barrier", "allreduce_ring"):
+                if name != "barrier" and not name.startswith("allreduce_"):
                     collective(group, 1, n)
 
     made = []

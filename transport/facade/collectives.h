@@ -9,7 +9,7 @@
 
 /* cdef begin */
 #define PW_COLLECTIVE_TAG 1
-/* Blocks longer than this are not copied from node to node of a tree. */
+/* Blocks longer than this are not copied from node to node of a tree, vectors not sent whole. */
 #define PW_COLLECTIVE_LONG_BYTES 16384
 
 /* Dissemination among `members`, ranks that the caller is one of; NULL: all num_members. */
@@ -59,8 +59,9 @@ typedef struct {
     uint32_t op_traits;
 } pw_vectors;
 
-/* Recursive doubling; neighbours first join in pairs until a power of two is left. The arguments
- * are those of pw_vectors: Python makes a struct in 300 ns. */
+/* Recursive doubling; neighbours first join in pairs until a power of two is left. Of a long vector
+ * (from four ranks on) partners exchange halves instead, combine them, and exchange the results.
+ * The arguments are those of pw_vectors: Python makes a struct in 300 ns. */
 int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
                                 pw_channel *channel, uint64_t send_address,
                                 uint64_t receive_address, uint64_t count, uint64_t element_bytes,

@@ -92,15 +92,31 @@ static int combine_whole(const reduction *all, const pw_scratch *lower, const pw
     return combine(all, lower->bytes, higher->bytes, all->vectors->count);
 }
 
-/* The result becomes `mine`. is_below: what came is of lower ranks. */
-static int join(reduction *all, bool is_below)
+/* Of a vector's elements. */
+typedef struct {
+    uint64_t first, count;
+} part;
+
+static uint8_t *bytes_of(const reduction *all, const pw_scratch *vector, part of)
 {
-    if (is_below) return combine_whole(all, all->theirs, all->mine);
-    int code = combine_whole(all, all->mine, all->theirs);
+    return vector->bytes + of.first * all->vectors->element_bytes;
+}
+
+/* The result becomes `mine`. is_below: what came is of lower ranks. */
+static int join_part(reduction *all, part of, bool is_below)
+{
+    uint8_t *mine = bytes_of(all, all->mine, of), *theirs = bytes_of(all, all->theirs, of);
+    if (is_below) return combine(all, theirs, mine, of.count);
+    int code = combine(all, mine, theirs, of.count);
     pw_scratch *result = all->theirs;
     all->theirs = all->mine;
     all->mine = result;
     return code;
+}
+
+static int join(reduction *all, bool is_below)
+{
+    return join_part(all, (part){0, all->vectors->count}, is_below);
 }
 
 static int64_t note(reduction *all, int64_t result)
@@ -139,14 +155,63 @@ static int64_t exchange(reduction *all, int64_t partner)
                           all->num_bytes, partner);
 }
 
-/* Among `power` places, the first num_pairs of which are pairs of ranks. */
+/* Among places, the first num_pairs of which are pairs of ranks. */
+static int64_t rank_at(int64_t place, int64_t num_pairs)
+{
+    return place < num_pairs ? 2 * place + 1 : place + num_pairs;
+}
+
 static int64_t double_up(reduction *all, int64_t place, int64_t power, int64_t num_pairs)
 {
     int64_t result = PW_OK;
     for (int64_t distance = 1; distance < power && result == PW_OK; distance *= 2) {
         const int64_t other = place ^ distance;
-        result = exchange(all, other < num_pairs ? 2 * other + 1 : other + num_pairs);
+        result = exchange(all, rank_at(other, num_pairs));
         if (result == PW_OK) result = join(all, other < place);
+    }
+    return result;
+}
+
+#define HALVINGS_MAX 31 /* ranks are 32 bits */
+
+static part half_of(part whole, bool is_upper)
+{
+    const uint64_t lower = whole.count / 2;
+    return is_upper ? (part){whole.first + lower, whole.count - lower} : (part){whole.first, lower};
+}
+
+/* Send `given`, receive `wanted`. */
+static int64_t exchange_part(reduction *all, part given, const pw_scratch *memory, part wanted,
+                             int64_t partner)
+{
+    const uint64_t element_bytes = all->vectors->element_bytes;
+    return exchange_parts(all, bytes_of(all, all->mine, given), given.count * element_bytes,
+                          partner, bytes_of(all, memory, wanted), wanted.count * element_bytes,
+                          partner);
+}
+
+/* As double_up, for long vectors: partners halve what they have in common, each combines its half,
+ * and in the end they give them back. The combinations are those of double_up. */
+static int64_t halve(reduction *all, int64_t place, int64_t power, int64_t num_pairs)
+{
+    part whole[HALVINGS_MAX], own = {0, all->vectors->count};
+    int64_t result = PW_OK, distance = 1;
+    int depth = 0;
+    for (; distance < power && result == PW_OK; distance *= 2, depth++) {
+        const int64_t other = place ^ distance;
+        const int64_t partner = rank_at(other, num_pairs);
+        const bool is_upper = other < place;
+        whole[depth] = own;
+        own = half_of(own, is_upper);
+        result = exchange_part(all, half_of(whole[depth], !is_upper), all->theirs, own, partner);
+        if (result == PW_OK) result = join_part(all, own, is_upper);
+    }
+    while (depth-- && result == PW_OK) {
+        distance /= 2;
+        const int64_t other = place ^ distance;
+        const int64_t partner = rank_at(other, num_pairs);
+        result = exchange_part(all, own, all->mine, half_of(whole[depth], other > place), partner);
+        own = whole[depth];
     }
     return result;
 }
@@ -166,8 +231,11 @@ static int64_t allreduce(reduction *all)
         result = receive(all, all->theirs, rank - 1);
         if (result == PW_OK) result = join(all, true);
     }
+    const bool is_long = all->num_bytes > PW_COLLECTIVE_LONG_BYTES && power > 2;
+    const int64_t place = is_paired ? rank / 2 : rank - num_pairs;
     if (result == PW_OK)
-        result = double_up(all, is_paired ? rank / 2 : rank - num_pairs, power, num_pairs);
+        result =
+            is_long ? halve(all, place, power, num_pairs) : double_up(all, place, power, num_pairs);
     return result == PW_OK && is_paired ? send(all, rank - 1) : result;
 }
 

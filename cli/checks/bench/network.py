@@ -12,7 +12,7 @@ _PATTERNS = (
     "halo3d:6",
     "sweep3d",
     "alltoall",
-    "allreduce",
+    "allreduce:doubling",
     "transpose",
     "incast",
     "random",
