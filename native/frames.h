@@ -198,8 +198,8 @@ void pw_burst_take_back(pw_burst_pool *pool, uint32_t peer, uint32_t num_bytes);
 int pw_burst_take(pw_burst_pool *pool, pw_burst *out);
 /* Buffers that there are, in use or not. */
 uint32_t pw_burst_pool_num_buffers(const pw_burst_pool *pool);
-/* Is a burst full, as the latest one is that has no room for a block? The host should send it before
- * more is made. Not between two frames that must share one. */
+/* Is a burst full, as the latest one is that has no room for a block? The host should send it
+ * before more is made. Not between two frames that must share one. */
 bool pw_burst_close_full(pw_burst_pool *pool);
 /* Frames for the peer have not been taken. */
 bool pw_burst_waits(const pw_burst_pool *pool, uint32_t peer);

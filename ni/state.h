@@ -207,7 +207,7 @@ struct pw_ni {
     pw_inbound *free_inbounds;
     uint32_t num_inbounds, next_read;
     uint32_t num_arriving; /* of the inbounds: those that are not complete */
-    pw_peers senders; /* of struct pw_sender: who has written something */
+    pw_peers senders;      /* of struct pw_sender: who has written something */
     pw_regions regions;
     bool deadlock_told, shortage_told;
     bool has_no_bytes;    /* see pw_ni_set_without_bytes */

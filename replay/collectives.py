@@ -1,9 +1,9 @@
 """Collectives as messages, by the algorithms of this project's MPI facade.
 
 Those of transport/facade/collectives.c and reductions.c, and when it takes which: a dissemination
-barrier, binomial trees, recursive doubling and halving, rings, pairwise exchange. A collective is one call. All
-its messages have one tag, and the context of collectives. Left out: what combining and copying
-cost the CPU, and the facade's other ways for memory that is not contiguous.
+barrier, binomial trees, recursive doubling and halving, rings, pairwise exchange. A collective is
+one call. All its messages have one tag, and the context of collectives. Left out: what combining
+and copying cost the CPU, and the facade's other ways for memory that is not contiguous.
 """
 
 import dataclasses

@@ -121,9 +121,14 @@ def alltoall(program: Program, shape: Shape) -> Iterator[None]:
 
 def allreduce(program: Program, shape: Shape) -> Iterator[None]:
     """Each step combines a vector of all ranks, as the facade does or by allreduce:doubling,
-    :halving or :ring; then it computes. Its memory is the library's, so that --fresh has nothing to choose."""
-    kinds = {"": collectives.allreduce, "doubling": collectives.allreduce_doubling,
-             "halving": collectives.allreduce_halving, "ring": collectives.allreduce_ring}  # fmt: skip
+    :halving or :ring; then it computes. Its memory is the library's, so that --fresh has nothing
+    to choose."""
+    kinds = {
+        "": collectives.allreduce,
+        "doubling": collectives.allreduce_doubling,
+        "halving": collectives.allreduce_halving,
+        "ring": collectives.allreduce_ring,
+    }
     combine = kinds.get(shape.argument)
     if combine is None:
         raise ConfigError(f"allreduce:{shape.argument}: allowed is doubling, halving or ring")

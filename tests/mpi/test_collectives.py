@@ -53,6 +53,31 @@ def test_pairs_of_value_and_place(comm, plain, op, count):
     assert (ours == theirs).all()
 
 
+@pytest.mark.parametrize("count", [1, 3, 2001])
+def test_long_products_of_matrices_are_in_rank_order(comm, count):
+    def multiply(left, right, _):
+        left, right = (np.frombuffer(each, np.int64).reshape(-1, 2, 2) for each in (left, right))
+        right[:] = left @ right % 1009
+
+    def matrices(rank):
+        return np.random.default_rng(rank).integers(0, 1009, (count, 2, 2))
+
+    matrix, product = MPI.INT64_T.Create_contiguous(4).Commit(), MPI.Op.Create(multiply)
+    for size in range(1, comm.size + 1):
+        group = comm.Split(0 if comm.rank < size else MPI.UNDEFINED)
+        if group == MPI.COMM_NULL:
+            continue
+        mine, result = matrices(group.rank), np.zeros((count, 2, 2), np.int64)
+        group.Allreduce([mine, matrix], [result, matrix], product)
+        expected = matrices(0)
+        for rank in range(1, size):
+            expected = expected @ matrices(rank) % 1009
+        assert (result == expected).all(), size
+        group.Free()
+    matrix.Free()
+    product.Free()
+
+
 def test_sums_have_the_same_bits_on_every_rank_and_run(comm):
     mine = np.random.default_rng(comm.rank).random(5000)
     results = []
