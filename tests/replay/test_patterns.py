@@ -19,7 +19,8 @@ from pagewire.replay.records import Call, Compute, Name, Pages, Receive, Send, d
 from pagewire.replay.trace import MATCHES, OPS, Reader
 
 NAMES = ["halo3d", "halo3d:6", "sweep3d", "sweep3d:2", "alltoall", "allreduce",
-         "allreduce:halving", "allreduce:ring", "transpose", "incast", "incast:3", "random"]  # fmt: skip
+         "allreduce:halving", "allreduce:ring", "transpose", "incast", "incast:3",
+         "random"]  # fmt: skip
 
 
 @pytest.fixture

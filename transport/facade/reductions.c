@@ -34,6 +34,31 @@ static void load(const reduction *all)
     copy(all->mine->bytes, sent, all->num_bytes);
 }
 
+/* The node is unlocked while the host works: it may ask for the time. */
+static int reduce_local(const reduction *all, const uint8_t *lower, uint8_t *higher, int count)
+{
+    pw_messaging *messaging = all->messaging;
+    const pw_vectors *vectors = all->vectors;
+    const bool is_of_host = vectors->op_traits & PW_OP_OF_HOST;
+    if (is_of_host) pw_node_unlock(messaging->node);
+    int error = messaging->mpi->reduce_local(lower, higher, count, vectors->datatype, vectors->op);
+    if (is_of_host) pw_node_lock(messaging->node);
+    if (!error) return PW_OK;
+    messaging->mpi_error = error;
+    return PW_ERR_HOST;
+}
+
+/* An operation that is not the type's fails at every rank, before any waits for another. */
+static int try_operation(const reduction *all)
+{
+    uint64_t lower[4] = {0}, higher[4] = {0};
+    const pw_vectors *vectors = all->vectors;
+    if (!vectors->count || vectors->element_bytes > sizeof lower ||
+        vectors->op_traits & PW_OP_OF_HOST)
+        return PW_OK;
+    return reduce_local(all, (uint8_t *)lower, (uint8_t *)higher, 1);
+}
+
 /* num_theirs: elements of what comes. */
 static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call, int64_t began_ns,
                           pw_channel *channel, const pw_vectors *vectors, uint64_t num_theirs)
@@ -42,6 +67,8 @@ static int open_reduction(reduction *all, pw_messaging *messaging, uint32_t call
         .messaging = messaging, .channel = channel, .vectors = vectors, .began_ns = began_ns};
     all->num_bytes = vectors->count * vectors->element_bytes;
     pw_block_begin(messaging, call, began_ns);
+    const int code = try_operation(all);
+    if (code < 0) return code;
     all->mine = take(all, all->num_bytes);
     if (!all->mine) return PW_ERR_NOMEM;
     load(all);
@@ -58,20 +85,6 @@ static void close_reduction(const reduction *all)
         pw_scratch_give(blocks, all->below);
     }
     pw_block_end(all->messaging, all->began_ns);
-}
-
-/* The node is unlocked while the host works: it may ask for the time. */
-static int reduce_local(const reduction *all, const uint8_t *lower, uint8_t *higher, int count)
-{
-    pw_messaging *messaging = all->messaging;
-    const pw_vectors *vectors = all->vectors;
-    const bool is_of_host = vectors->op_traits & PW_OP_OF_HOST;
-    if (is_of_host) pw_node_unlock(messaging->node);
-    int error = messaging->mpi->reduce_local(lower, higher, count, vectors->datatype, vectors->op);
-    if (is_of_host) pw_node_lock(messaging->node);
-    if (!error) return PW_OK;
-    messaging->mpi_error = error;
-    return PW_ERR_HOST;
 }
 
 /* higher = lower op higher */
