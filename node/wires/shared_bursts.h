@@ -18,6 +18,7 @@
 /* cdef begin */
 #define PW_SHARED_NODES_MAX 65536
 #define PW_SHARED_SHORT_BYTES 240 /* at most so many are copied into the slot */
+#define PW_SHARED_SLOTS 64        /* of a ring: a window of messages of most programs fits */
 
 typedef struct pw_shared_bursts pw_shared_bursts;
 

@@ -13,7 +13,7 @@
  * and the buffer is free at once. */
 #define SHORT_BYTES PW_SHARED_SHORT_BYTES
 #define SLOT_BYTES (16 + SHORT_BYTES)
-#define SLOTS 16
+#define SLOTS PW_SHARED_SLOTS
 #define AREA_BYTES ((size_t)256 << 20)      /* for burst buffers, sparse */
 #define FIRST_REACH_BYTES ((size_t)1 << 20) /* of the area */
 #define ALIGNMENT ((size_t)128)             /* cache lines come in pairs */

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mpi
 
 BURST_BYTES = int(lib.PW_BURST_BYTES)
 SHORT_BYTES = 240
-SLOTS = 16
+SLOTS = int(lib.PW_SHARED_SLOTS)
 SIZES = (16, 64, SHORT_BYTES, SHORT_BYTES + 1, 4096, 16_384, BURST_BYTES)
 NEEDS_A_PEER = pytest.mark.skipif(MPI.COMM_WORLD.Get_size() < 2, reason="alone")
 

@@ -193,9 +193,9 @@ static void bursts_of_a_killed_peer_can_be_read(void)
     /* Nobody reads: what does not fit waits, and is given up at the end. */
     for (uint32_t i = 0; i < 100; i++) {
         assert(pw_shared_send(shared, 1, data, sizeof data, &is_free) == PW_OK);
-        assert(is_free == (i < 16));
+        assert(is_free == (i < PW_SHARED_SLOTS));
     }
-    assert(pw_shared_num_pending(shared) == 84 && !pw_shared_sent(shared));
+    assert(pw_shared_num_pending(shared) == 100 - PW_SHARED_SLOTS && !pw_shared_sent(shared));
     pw_shared_destroy(shared);
     close_exchange(&way);
 }
@@ -325,7 +325,7 @@ static void room_rings(void)
     open_exchange(&way);
     pid_t child = start(take_and_rest, &way, 1);
     pw_shared_bursts *shared = join(&way, 0, 2);
-    for (uint32_t i = 0; i < 17; i++)
+    for (uint32_t i = 0; i <= PW_SHARED_SLOTS; i++)
         assert(pw_shared_send(shared, 1, data, sizeof data, &is_free) == PW_OK);
     assert(pw_shared_is_waiting(shared) && pw_shared_rest(shared, &rest));
     assert(rest.calls == (PW_BELL_ARRIVAL | PW_BELL_ROOM) && rest.num_near == 1);
@@ -425,8 +425,9 @@ static void one_meets_after_the_other(void)
     assert(pw_shared_meet(shared, 1, &theirs) == 1);
     both_see_the_place_of_a_promise(shared, other);
     /* What waits when the two part comes back; what is in a slot can still be read. */
-    for (uint32_t i = 0; i < 17; i++)
-        assert(pw_shared_send(shared, 1, data, 8, &is_free) == PW_OK && is_free == (i < 16));
+    for (uint32_t i = 0; i <= PW_SHARED_SLOTS; i++)
+        assert(pw_shared_send(shared, 1, data, 8, &is_free) == PW_OK &&
+               is_free == (i < PW_SHARED_SLOTS));
     assert(pw_shared_is_waiting(shared));
     pw_shared_part(shared, 1);
     assert(!pw_shared_is_waiting(shared) && !pw_shared_is_near(shared, 1));
