@@ -208,13 +208,14 @@ static void write_nonsense(const exchange *way, uint32_t node)
     pw_segment segment;
     pw_shared_bursts *shared;
     uint8_t word = 1;
+    const size_t ring_bytes = (size_t)PW_SHARED_SLOTS * 256;
     assert(pw_shared_create(node, 2, &shared, &mine) == PW_OK);
     tell(way, FACTS, 2, node, &mine, sizeof mine);
     hear_one(way, FACTS, node, &theirs, sizeof theirs);
-    assert(pw_segment_attach(&theirs, &mine, 16384, &segment) == PW_OK);
+    assert(pw_segment_attach(&theirs, &mine, 4096 + 2 * ring_bytes, &segment) == PW_OK);
     tell(way, HAS_MET, 2, node, &word, 1);
     /* The ring of node 1 is behind that of node 0; its first slot is the second. */
-    uint8_t *slot = segment.base + 4096 + 4096 + 256;
+    uint8_t *slot = segment.base + 4096 + ring_bytes + 256;
     memcpy(slot + 8, nonsense, sizeof nonsense);
     slot[0] = 1;
     segment.base[128] = 1 << 1; /* the greeting */
