@@ -119,10 +119,15 @@ static void rest_or_announce(pw_node *node, const pw_wire_rest *rest)
 }
 
 /* Threads of one process may be more than cores. */
+static bool has_own_core(pw_node *node, const pw_wire_rest *rest)
+{
+    return !node->idleness.waits_to_yield && !node->idleness.has_threads &&
+           !is_crowded(&node->idleness, rest);
+}
+
 static bool looks_on(pw_node *node, const pw_wire_rest *rest)
 {
-    if (node->idleness.waits_to_yield || node->idleness.has_threads ||
-        pw_ticket_lock_is_wanted(&node->lock) || is_crowded(&node->idleness, rest) ||
+    if (!has_own_core(node, rest) || pw_ticket_lock_is_wanted(&node->lock) ||
         pw_clock_wall_ns() > node->idleness.look_until_ns)
         return false;
 #if defined __x86_64__
@@ -133,18 +138,21 @@ static bool looks_on(pw_node *node, const pw_wire_rest *rest)
     return true;
 }
 
-static void idle_with_bell(pw_node *node, const pw_wire_rest *rest)
+/* True: the core was kept. */
+static bool idle_with_bell(pw_node *node, const pw_wire_rest *rest)
 {
     if (is_crowded(&node->idleness, rest)) {
         if (node->idleness.vain_turns > CROWDED_TURNS) rest_or_announce(node, rest);
         else if (pw_ticket_lock_is_wanted(&node->lock)) yield(node);
-    } else {
-        if (pw_node_silent_ns(node) > REST_AFTER_NS) rest_or_announce(node, rest);
-        else if (!looks_on(node, rest)) yield(node);
+        return false;
     }
+    if (pw_node_silent_ns(node) > REST_AFTER_NS) rest_or_announce(node, rest);
+    else if (looks_on(node, rest)) return true;
+    else yield(node);
+    return false;
 }
 
-void pw_node_idle(pw_node *node)
+bool pw_node_idle(pw_node *node)
 {
     pw_idleness *idleness = &node->idleness;
     pw_wire *wire = node->wire;
@@ -152,16 +160,19 @@ void pw_node_idle(pw_node *node)
     idleness->vain_turns++;
     bool is_early = idleness->idle_turns < IDLE_TURNS;
     idleness->idle_turns += is_early;
-    if (is_early && !pw_ticket_lock_is_wanted(&node->lock)) return;
+    const bool is_known = wire->ops->rest && wire->ops->rest(wire, &rest);
+    if (is_early && !pw_ticket_lock_is_wanted(&node->lock))
+        return is_known && has_own_core(node, &rest);
     if (!idleness->silent_since_ns && idleness->vain_turns > IDLE_TURNS) {
         idleness->silent_since_ns = pw_clock_wall_ns();
         idleness->look_until_ns = idleness->silent_since_ns + LOOK_ON_NS;
         if (idleness->waits_to_yield) idleness->waits_to_yield--;
     }
-    const bool is_known = wire->ops->rest && wire->ops->rest(wire, &rest);
-    if (is_known && rest.bell) idle_with_bell(node, &rest);
-    else if (idleness->vain_turns > VAIN_TURNS && pw_node_silent_ns(node) > NAP_AFTER_NS) nap(node);
-    else if (!is_known || !looks_on(node, &rest)) yield(node);
+    if (is_known && rest.bell) return idle_with_bell(node, &rest);
+    if (idleness->vain_turns > VAIN_TURNS && pw_node_silent_ns(node) > NAP_AFTER_NS) nap(node);
+    else if (is_known && looks_on(node, &rest)) return true;
+    else yield(node);
+    return false;
 }
 
 void pw_idleness_tell_resting(pw_idleness *idleness)

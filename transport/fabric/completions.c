@@ -206,22 +206,35 @@ static size_t take(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t *sources)
     return taken;
 }
 
+/* Looks of a wait, before the MPI library hears that nothing is here: its own progress takes longer
+ * than a look, and it gives the core away behind. */
+#define LOOKS_OF_A_WAIT 64
+
+/* Until something is here, or the core was given away. */
+static int look_for_entries(pw_fi_cq *cq)
+{
+    pw_fi_process *process = cq->domain->process;
+    const bool is_waiting = pw_fi_is_waiting();
+    bool looks_on = true, moved;
+    for (uint32_t i = 0; i < LOOKS_OF_A_WAIT && looks_on; i++) {
+        const int error = pw_fi_turn(process, &moved);
+        if (error) return error;
+        if (pw_fi_deliver(process, is_waiting)) moved = true;
+        if (cq->head != cq->tail) return 0;
+        looks_on = is_waiting;
+        if (moved) pw_node_busy(process->node);
+        else looks_on &= pw_node_idle(process->node);
+    }
+    pw_fi_note_look(false);
+    return -FI_EAGAIN;
+}
+
 /* What is there already is read without a turn: it cannot starve the NI, since it runs dry. */
 static ssize_t read_entries(pw_fi_cq *cq, void *buffer, size_t count, fi_addr_t *sources)
 {
     pw_fi_process *process = cq->domain->process;
-    bool moved = false;
-    if (cq->head == cq->tail) {
-        const int error = pw_fi_turn(process, &moved);
-        if (error) return error;
-        if (pw_fi_deliver(process, pw_fi_is_waiting())) moved = true;
-    }
-    if (cq->head == cq->tail) {
-        pw_fi_note_look(false);
-        if (moved) pw_node_busy(process->node);
-        else pw_node_idle(process->node);
-        return -FI_EAGAIN;
-    }
+    const int error = cq->head == cq->tail ? look_for_entries(cq) : 0;
+    if (error) return error;
     const int first = cq->entries[cq->head & (cq->capacity - 1)].entry.err;
     if (first == FI_ENOMSG) pw_node_idle(process->node); /* of a program that polls by peeks */
     else pw_node_busy(process->node);
