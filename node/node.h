@@ -131,8 +131,8 @@ void pw_node_busy(pw_node *node);
 /* A turn was in vain: gives the core away after some; unlocks the node meanwhile. With more nodes
  * than cores it rests soon, else after very many turns, until a peer sends something, or for some
  * part of the wait so far; over a wire whose peers cannot wake it, it yields, and sleeps for short
- * times in the end. True: it has looked on for a moment, and may look again at once, since each node
- * has a core. */
+ * times in the end. True: it has looked on for a moment, and may look again at once, since each
+ * node has a core. */
 bool pw_node_idle(pw_node *node);
 /* A loop of such turns that looks after something else every now and then; zero at first. */
 typedef struct {
