@@ -18,6 +18,9 @@
  * program's own messages. With more nodes than cores the core may be away for long in each poll. */
 #define POLLS_PER_MPI_POLL 64
 #define POLLS_PER_MPI_POLL_CROWDED 16
+/* From so many nodes a core on a rank that waits rests at its bell: with fewer it waits for a short
+ * time, and a rest takes longer than the yields do. */
+#define NODES_A_CORE_TO_REST 4
 
 /* ---- bursts by MPI messages on a private communicator
  *
@@ -220,6 +223,7 @@ typedef struct {
     uint32_t num_near, num_far;
     uint32_t num_polls; /* since MPI was looked at, which is done in every so many */
     uint32_t polls_per_look;
+    bool may_rest; /* at the bell of the shared memory, where all peers are */
     uint64_t num_by_mpi;
 } wire_mpi;
 
@@ -288,7 +292,9 @@ static pw_promise_place *wire_promises(const pw_wire *wire, uint32_t node, uint3
 /* What comes by MPI does not ring, and the program's own messages want MPI looked at. */
 static bool wire_rest(const pw_wire *wire, pw_wire_rest *out)
 {
-    *out = (pw_wire_rest){.num_near = ((const wire_mpi *)wire)->num_near};
+    const wire_mpi *self = (const wire_mpi *)wire;
+    if (self->may_rest && pw_shared_rest(self->shared, out)) return true;
+    *out = (pw_wire_rest){.num_near = self->num_near};
     return true;
 }
 
@@ -338,8 +344,10 @@ int pw_wire_mpi_create(const pw_mpi_library *mpi, pw_mpi_handle comm, uint32_t n
     for (uint32_t peer = 0; shared && peer < num_nodes; peer++)
         self->num_near += pw_shared_is_near(shared, peer);
     self->num_far = num_nodes - 1 - self->num_near;
+    const uint32_t num_cores = pw_num_cores();
     self->polls_per_look =
-        self->num_near < pw_num_cores() ? POLLS_PER_MPI_POLL : POLLS_PER_MPI_POLL_CROWDED;
+        self->num_near < num_cores ? POLLS_PER_MPI_POLL : POLLS_PER_MPI_POLL_CROWDED;
+    self->may_rest = shared && !self->num_far && (num_nodes / NODES_A_CORE_TO_REST) >= num_cores;
     const int code = mpi_bursts_create(mpi, comm, self->num_far > 0, &self->mpi);
     if (code) {
         if (self->mpi) snprintf(reason, reason_bytes, "%s", self->mpi->reason);
