@@ -93,7 +93,15 @@ static int64_t rest_limit_ns(const pw_node *node, const pw_wire_rest *rest)
     const int64_t part_ns = pw_node_silent_ns(node) / REST_PART;
     const int64_t longer_ns = part_ns < REST_MAX_NS ? part_ns : REST_MAX_NS;
     if (node->idleness.has_threads) return SLEEP_MAX_NS;
+    if (!node->idleness.is_waiting) return longer_ns;
     return longer_ns > rest->limit_ns ? longer_ns : rest->limit_ns;
+}
+
+/* Who tests may have something else to do, of which nobody rings: so its rests are a part of the
+ * time that it has tested in vain, and none is shorter than the kernel makes it. */
+static bool may_rest(const pw_node *node)
+{
+    return node->idleness.is_waiting || pw_node_silent_ns(node) / REST_PART > SLEEP_MAX_NS;
 }
 
 /* One turn announces the rest; the next one looks at everything again, whatever the host looks at
@@ -142,11 +150,12 @@ static bool looks_on(pw_node *node, const pw_wire_rest *rest)
 static bool idle_with_bell(pw_node *node, const pw_wire_rest *rest)
 {
     if (is_crowded(&node->idleness, rest)) {
-        if (node->idleness.vain_turns > CROWDED_TURNS) rest_or_announce(node, rest);
-        else if (pw_ticket_lock_is_wanted(&node->lock)) yield(node);
+        const bool is_late = node->idleness.vain_turns > CROWDED_TURNS;
+        if (is_late && may_rest(node)) rest_or_announce(node, rest);
+        else if (is_late || pw_ticket_lock_is_wanted(&node->lock)) yield(node);
         return false;
     }
-    if (pw_node_silent_ns(node) > REST_AFTER_NS) rest_or_announce(node, rest);
+    if (pw_node_silent_ns(node) > REST_AFTER_NS && may_rest(node)) rest_or_announce(node, rest);
     else if (looks_on(node, rest)) return true;
     else yield(node);
     return false;

@@ -40,6 +40,7 @@ typedef struct {
     int64_t silent_since_ns; /* 0: not silent */
     uint64_t yields, sleeps;
     int64_t look_until_ns;   /* without a yield */
+    bool is_waiting;         /* the CPU was, in the latest turn; else the program tests */
     uint32_t waits_to_yield; /* so many do so at once: somebody else wants the core */
     uint32_t *bell;          /* at which a rest was announced last */
     uint32_t announced;      /* for what, since the last rest; 0: none is */

@@ -347,6 +347,7 @@ static int turn(pw_node *node, bool waiting)
 int pw_node_turn(pw_node *node, bool waiting)
 {
     pw_node_stand_by(node, waiting);
+    node->idleness.is_waiting = waiting;
     int moved = turn(node, waiting);
     if (moved < 0 || !node->service.turned) return moved;
     int code = node->service.turned(node->service.context);
