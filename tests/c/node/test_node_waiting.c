@@ -58,6 +58,12 @@ typedef struct {
 
 #define ROUNDS 2000
 
+static void pass_turn(pw_node *node, bool is_busy)
+{
+    if (is_busy) pw_node_busy(node);
+    else pw_node_idle(node);
+}
+
 static void *loop(void *argument)
 {
     const shared_loop *self = argument;
@@ -66,7 +72,7 @@ static void *loop(void *argument)
         uint64_t before = *self->shared;
         for (volatile int work = 0; work < 10; work++) {}
         *self->shared = before + 1;
-        (self->is_busy ? pw_node_busy : pw_node_idle)(self->node);
+        pass_turn(self->node, self->is_busy);
     }
     pw_node_unlock(self->node);
     return NULL;
@@ -83,7 +89,7 @@ static void test_threads_that_wait_take_turns(bool is_busy)
     assert(pthread_create(&thread, NULL, loop, &other) == 0);
     while (shared < ROUNDS) { /* with the lock: it runs only when this loop lets it */
         mine++;
-        (is_busy ? pw_node_busy : pw_node_idle)(all.nodes[0]);
+        pass_turn(all.nodes[0], is_busy);
     }
     pw_node_unlock(all.nodes[0]);
     assert(pthread_join(thread, NULL) == 0);
@@ -125,6 +131,14 @@ static bool rest_at_bell(const pw_wire *wire, pw_wire_rest *out)
     return true;
 }
 
+static void turn(pw_node *node, bool waiting)
+{
+    pw_node_lock(node);
+    assert(pw_node_turn(node, waiting) == 0);
+    pw_node_unlock(node);
+}
+
+/* For a wait. */
 static void begin_with_bell(joined *all, pw_wire_ops *ops)
 {
     begin(all, 1);
@@ -132,6 +146,7 @@ static void begin_with_bell(joined *all, pw_wire_ops *ops)
     *ops = *joined_ops;
     ops->rest = rest_at_bell;
     all->wires[0]->ops = ops;
+    turn(all->nodes[0], true);
 }
 
 static void *ring_when_somebody_rests(void *argument)
@@ -166,6 +181,24 @@ static void test_a_crowded_node_rests_soon_and_is_woken(void)
     begin_with_bell(&all, &ops);
     assert(idle_until_woken(all.nodes[0]) < 50);
     assert(counters_of(all.nodes[0]).yields == 0 && pw_node_silent_ns(all.nodes[0]) > 0);
+    end(&all);
+}
+
+/* It may have something else to do, of which nobody rings. */
+static void test_a_crowded_program_that_tests_rests_late_and_for_a_short_time(void)
+{
+    joined all;
+    pw_wire_ops ops;
+    num_near = UINT32_MAX;
+    begin_with_bell(&all, &ops);
+    pw_node *node = all.nodes[0];
+    turn(node, false);
+    pw_node_lock(node);
+    int64_t silent_ns = 0;
+    for (; counters_of(node).sleeps == 0; pw_node_idle(node)) silent_ns = pw_node_silent_ns(node);
+    assert(silent_ns >= 400000 && counters_of(node).yields > 0);
+    assert(pw_node_silent_ns(node) < LIMIT_NS / 2);
+    pw_node_unlock(node);
     end(&all);
 }
 
@@ -317,6 +350,7 @@ int main(void)
     test_threads_that_wait_take_turns(false);
     test_a_lock_is_wanted_while_somebody_waits();
     test_a_crowded_node_rests_soon_and_is_woken();
+    test_a_crowded_program_that_tests_rests_late_and_for_a_short_time();
     test_a_node_with_a_core_of_its_own_yields_for_a_time_and_rests();
     test_a_node_with_a_core_of_its_own_looks_on_before_it_yields();
     test_a_crowded_node_that_nobody_wakes_yields_at_once();
