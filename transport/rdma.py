@@ -195,6 +195,8 @@ class _Transfers(HeldChannel):
     @property
     def _c(self) -> Any:
         """The pw_one_sided."""
+        if not here.messaging:
+            raise ValueError("the RDMA library is down: MPI has been finalized")
         return ffi.cast("pw_one_sided *", self._address)
 
     def _put_in(
@@ -211,8 +213,6 @@ class _Transfers(HeldChannel):
     ) -> int:
         """Insert, with each argument checked; reserved: the descriptor's."""
         began_ns, c = wall_ns(), self._c
-        if not here.messaging:
-            raise ValueError("the RDMA library is down: MPI has been finalized")
         if c.handle and not c.handle.done:
             raise ValueError("the channel has a transfer that is not finished: wait for it first")
         if num_bytes is None:

@@ -202,6 +202,24 @@ def test_misuse_names_value_and_limit(comm, rdma, make):
     channel.close()
 
 
+def test_what_was_inserted_stays_when_the_next_insert_is_refused(rdma, make):
+    source, target = make(100), make(100)
+    source.array[:] = 5
+    reader = rdma.ReadChannel()
+    reader.insert(source.remote, target, 10)
+    with pytest.raises(ValueError, match="101 bytes"):
+        reader.insert(source.remote, target, 101, first_data=1)
+    reader.trigger()
+    with pytest.raises(ValueError, match="nothing to trigger"):
+        reader.trigger()
+    assert reader.wait() is rdma.Status.FINISHED
+    assert target.array.tolist() == [5] * 10 + [0] * 90
+    reader.insert(source.remote, target, 10)
+    for look in (reader.poll, reader.wait):
+        with pytest.raises(ValueError, match="trigger it first"):
+            look()
+
+
 def test_mpi_messages_pass_while_a_rank_waits_for_a_notification(comm, rdma, make):
     if comm.size == 1:
         pytest.skip("needs a peer")

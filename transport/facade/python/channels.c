@@ -104,28 +104,29 @@ static bool fits(uint64_t offset, uint64_t num_bytes, uint64_t limit_bytes)
     return num_bytes <= limit_bytes && offset <= limit_bytes - num_bytes;
 }
 
+/* The channel stays as it was where this is false. */
 static bool describe(pw_one_sided *channel, PyObject *const *args)
 {
     uint64_t local, local_bytes, remote[REMOTE_FIELDS], num_bytes, local_offset, remote_offset;
     const pw_node *node = pw_python.messaging->node;
     const bool reads = channel->number == PW_ONE_SIDED_READS;
-    pw_descriptor *descriptor = &channel->descriptor;
+    pw_descriptor made = {.done = 0};
     if (!read_local(args[0], &local, &local_bytes) || !read_remote(args[2], remote) ||
         !read_u64(args[1], &local_offset) || !read_u64(args[3], &remote_offset) ||
         !read_size(args[4], local_bytes - local_offset, remote[2] - remote_offset, &num_bytes) ||
         num_bytes == 0 || num_bytes > UINT32_MAX || !fits(local_offset, num_bytes, local_bytes) ||
         !fits(remote_offset, num_bytes, remote[2]) || remote[0] >= pw_node_count(node) ||
         !read_notification(args[5], reads ? pw_node_number(node) : remote[0],
-                           &descriptor->destination_address_notification) ||
-        !read_u64(args[6], &descriptor->first_data_notification) ||
-        !read_u64(args[7], &descriptor->last_data_notification))
+                           &made.destination_address_notification) ||
+        !read_u64(args[6], &made.first_data_notification) ||
+        !read_u64(args[7], &made.last_data_notification))
         return false;
     local += local_offset;
     remote[1] += remote_offset;
-    descriptor->source_address = reads ? remote[1] : local;
-    descriptor->destination_address = reads ? local : remote[1];
-    descriptor->transfer_bytes = (uint32_t)num_bytes;
-    descriptor->reserved[0] = descriptor->reserved[1] = 0;
+    made.source_address = reads ? remote[1] : local;
+    made.destination_address = reads ? local : remote[1];
+    made.transfer_bytes = (uint32_t)num_bytes;
+    channel->descriptor = made;
     channel->peer = (uint32_t)remote[0];
     channel->key = remote[3];
     return true;
@@ -136,9 +137,9 @@ static PyObject *insert(PyObject *self, PyObject *const *args, Py_ssize_t num_ar
 {
     const int64_t began_ns = pw_clock_wall_ns();
     pw_one_sided *channel = &((held_channel *)self)->c;
-    const bool is_busy = channel->handle && !channel->handle->done;
     (void)num_args;
-    if (!pw_python.messaging || is_busy || !describe(channel, args)) {
+    if (!pw_python.messaging || (channel->handle && !channel->handle->done) ||
+        !describe(channel, args)) {
         PyErr_Clear();
         Py_RETURN_NOTIMPLEMENTED;
     }
