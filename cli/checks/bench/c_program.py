@@ -19,6 +19,7 @@ from pagewire.cli.checks.bench.group import (
     check_outcome,
     rank_environ,
 )
+from pagewire.cli.checks.bench.host import num_cores
 from pagewire.cli.kit.guard import guarded_folder
 from pagewire.cli.launch import launch
 from pagewire.cli.launch.program import Program
@@ -116,8 +117,14 @@ def run(
     plain: bool,
     output: pathlib.Path | None = None,
 ) -> None:
-    """Run a native program by plain MPICH or over the provider; raises BenchError when it fails."""
+    """Run a native program by plain MPICH or over the provider; raises BenchError when it fails.
+
+    With more ranks than cores MPICH gives the core away in waits only where threads may call it:
+    else plain ranks spin for whole slices of the scheduler, and compare with nothing.
+    """
     environ = rank_environ(conditions)
+    if num_ranks > num_cores():
+        environ["MPIR_CVAR_DEFAULT_THREAD_LEVEL"] = "MPI_THREAD_MULTIPLE"
     title = f"{os.path.basename(command)}, {'plain MPICH' if plain else 'over the provider'}"
     with open(output or os.devnull, "w", encoding="utf-8") as file:
         if plain:
