@@ -271,24 +271,20 @@ def _double_up(
 
 
 def _halve(group: Group, mine: Buffer, theirs: Buffer, place: int, ranks: Sequence[int]) -> Buffer:
-    wholes = []
-    first, num_bytes, distance = 0, mine.num_bytes, 1
+    steps = []
+    own, distance = (0, mine.num_bytes), 1
     while distance < len(ranks):
-        other, lower = place ^ distance, num_bytes // 2
-        halves = [(first, lower), (first + lower, num_bytes - lower)]
-        wholes.append(halves)
-        own = halves[other < place]
-        given = halves[other > place]
+        other, (first, num_bytes) = place ^ distance, own
+        lower = num_bytes // 2
+        halves = (first, lower), (first + lower, num_bytes - lower)
+        own, given = halves[other < place], halves[other > place]
+        steps.append((ranks[other], own, given))
         group.exchange(mine.part(*given), ranks[other], theirs.part(*own), ranks[other])
         if other > place:
             mine, theirs = theirs, mine
-        (first, num_bytes), distance = own, 2 * distance
-    for halves in reversed(wholes):
-        distance //= 2
-        other = place ^ distance
-        own, rest = halves[other < place], halves[other > place]
-        group.exchange(mine.part(first, num_bytes), ranks[other], mine.part(*rest), ranks[other])
-        first, num_bytes = halves[0][0], own[1] + rest[1]
+        distance *= 2
+    for partner, own, given in reversed(steps):
+        group.exchange(mine.part(*own), partner, mine.part(*given), partner)
     return mine
 
 

@@ -80,7 +80,7 @@ static int start(pw_messaging *messaging, pw_one_sided *channel, pw_clock *clock
     pw_node_record_lost(node, "a one-sided operation");
     const int code = pw_node_started(node, id, channel->peer, &handle);
     if (code < 0) return code;
-    if (channel->handle) pw_node_free_handle(node, channel->handle);
+    pw_one_sided_forget(messaging, channel);
     channel->handle = handle;
     return PW_OK;
 }

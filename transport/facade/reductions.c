@@ -207,25 +207,27 @@ static int64_t exchange_part(reduction *all, part given, const pw_scratch *memor
  * and in the end they give them back. The combinations are those of double_up. */
 static int64_t halve(reduction *all, int64_t place, int64_t power, int64_t num_pairs)
 {
-    part whole[HALVINGS_MAX], own = {0, all->vectors->count};
-    int64_t result = PW_OK, distance = 1;
+    struct {
+        part own, given;
+        int64_t partner;
+    } steps[HALVINGS_MAX];
+    part own = {0, all->vectors->count};
+    int64_t result = PW_OK;
     int depth = 0;
-    for (; distance < power && result == PW_OK; distance *= 2, depth++) {
-        const int64_t other = place ^ distance;
-        const int64_t partner = rank_at(other, num_pairs);
+    for (int64_t distance = 1; distance < power && result == PW_OK; distance *= 2, depth++) {
+        const int64_t other = place ^ distance, partner = rank_at(other, num_pairs);
         const bool is_upper = other < place;
-        whole[depth] = own;
+        const part given = half_of(own, !is_upper);
         own = half_of(own, is_upper);
-        result = exchange_part(all, half_of(whole[depth], !is_upper), all->theirs, own, partner);
+        steps[depth].own = own;
+        steps[depth].given = given;
+        steps[depth].partner = partner;
+        result = exchange_part(all, given, all->theirs, own, partner);
         if (result == PW_OK) result = join_part(all, own, is_upper);
     }
-    while (depth-- && result == PW_OK) {
-        distance /= 2;
-        const int64_t other = place ^ distance;
-        const int64_t partner = rank_at(other, num_pairs);
-        result = exchange_part(all, own, all->mine, half_of(whole[depth], other > place), partner);
-        own = whole[depth];
-    }
+    while (depth-- && result == PW_OK)
+        result = exchange_part(all, steps[depth].own, all->mine, steps[depth].given,
+                               steps[depth].partner);
     return result;
 }
 
