@@ -32,7 +32,6 @@ from pagewire.transport.facade import (
     here,
     test_turn,
     turn,
-    wall_ns,
     watch,
 )
 
@@ -70,7 +69,11 @@ class Status(enum.Enum):
 
 _STATUSES = (None, *Status)
 """By their numbers."""
-_NO_HINT = Hint.NONE
+
+
+def _whole(number: Any) -> int:
+    """Of 64 bits without sign; OverflowError, TypeError: it is none."""
+    return int(ffi.new("uint64_t *", number)[0])
 
 
 class RemoteBuffer(NamedTuple):
@@ -199,7 +202,15 @@ class _Transfers(HeldChannel):
             raise ValueError("the RDMA library is down: MPI has been finalized")
         return ffi.cast("pw_one_sided *", self._address)
 
-    def _put_in(
+    def _put_in(self, *what: Any) -> None:
+        """Insert; what: as HeldChannel._insert has it."""
+        code = self._insert(*what)
+        if code is NotImplemented:
+            code = self._insert(*self._checked(*what))
+        if code:
+            raise here.failure(code, "insert")
+
+    def _checked(
         self,
         local: Buffer,
         local_offset: int,
@@ -209,10 +220,12 @@ class _Transfers(HeldChannel):
         notification: RemoteNotification | None,
         first_data: int,
         last_data: int,
-        reserved: tuple[int, int] = (0, 0),
-    ) -> int:
-        """Insert, with each argument checked; reserved: the descriptor's."""
-        began_ns, c = wall_ns(), self._c
+        hint: int,
+        window_blocks: int,
+    ) -> tuple[Any, ...]:
+        """The same with Python's own ints, where they are in their ranges."""
+        c = self._c
+        hint = Hint(hint)
         if c.handle and not c.handle.done:
             raise ValueError("the channel has a transfer that is not finished: wait for it first")
         if num_bytes is None:
@@ -232,26 +245,17 @@ class _Transfers(HeldChannel):
             raise ValueError(
                 f"remote buffer of rank {remote.rank}: there are {here.node.size} ranks"
             )
-        reads = c.number == lib.PW_ONE_SIDED_READS
-        if not reads and notification is not None and notification.rank != remote.rank:
+        is_write = c.number != lib.PW_ONE_SIDED_READS
+        if is_write and notification is not None and notification.rank != remote.rank:
             raise ValueError(
                 f"notification at rank {notification.rank} of a write to rank {remote.rank}: "
                 "it must be the same rank"
             )
-        addresses = [local.address + local_offset, remote.address + remote_offset]
-        if reads:
-            addresses.reverse()
-        c.descriptor = {
-            "source_address": addresses[0],
-            "destination_address": addresses[1],
-            "destination_address_notification": notification.address if notification else 0,
-            "first_data_notification": first_data,
-            "last_data_notification": last_data,
-            "transfer_bytes": num_bytes,
-            "reserved": reserved,
-        }
-        c.peer, c.key = remote.rank, remote.key
-        return int(lib.pw_one_sided_insert(here.messaging, c, began_ns))
+        return (
+            local, _whole(local_offset), tuple(map(_whole, remote)), _whole(remote_offset),
+            _whole(num_bytes), notification and tuple(map(_whole, notification)),
+            _whole(first_data), _whole(last_data), hint, _whole(window_blocks),
+        )  # fmt: skip
 
     def trigger(self) -> None:
         """Start what was inserted."""
@@ -342,21 +346,12 @@ class Channel(_Transfers):
         by size when NONE. window_blocks: 1 to 64, `firmware.window_blocks` when not given. A
         scheduling policy is asked when neither is.
         """
-        code: Any = NotImplemented
-        if hint is _NO_HINT and window_blocks is None:
-            code = self._insert(
-                source, source_offset, destination, destination_offset, num_bytes, notification,
-                first_data, last_data,
-            )  # fmt: skip
-        if code is NotImplemented:
-            if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
-                raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
-            code = self._put_in(
-                source, source_offset, destination, destination_offset, num_bytes, notification,
-                first_data, last_data, (Hint(hint), window_blocks or 0),
-            )  # fmt: skip
-        if code:
-            raise here.failure(code, "insert")
+        if window_blocks is not None and not 1 <= window_blocks <= WINDOW_MAX:
+            raise ValueError(f"window of {window_blocks} blocks: allowed is 1 to {WINDOW_MAX}")
+        self._put_in(
+            source, source_offset, destination, destination_offset, num_bytes, notification,
+            first_data, last_data, hint, window_blocks or 0,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Give the channel back. EngineError while its transfer goes on."""
@@ -388,15 +383,10 @@ class ReadChannel(_Transfers):
         last_data: int = 0,
     ) -> None:
         """Prepare the request; as `Channel.insert`, with the notification on this rank."""
-        what = (
+        self._put_in(
             destination, destination_offset, source, source_offset, num_bytes,
-            notification.remote if notification else None, first_data, last_data,
+            notification.remote if notification else None, first_data, last_data, Hint.NONE, 0,
         )  # fmt: skip
-        code = self._insert(*what)
-        if code is NotImplemented:
-            code = self._put_in(*what)
-        if code:
-            raise here.failure(code, "insert")
 
 
 __all__ = [

@@ -8,7 +8,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pagewire.transport.facade.clock import wall_ns as wall_ns
     from pagewire.transport.facade.loader import activate as activate
     from pagewire.transport.facade.loader import install_finder as install_finder
     from pagewire.transport.facade.loader import is_over_fabric as is_over_fabric
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pagewire.transport.facade.regions import region as region
 
 _MODULES = {
-    "clock": ("wall_ns",),
     "loader": ("activate", "install_finder", "is_over_fabric", "load"),
     "notices": ("Notice",),
     "patching": ("native",),

@@ -18,6 +18,7 @@ typedef struct {
     int32_t number; /* of the write channel */
     uint8_t is_inserted;
 } pw_one_sided;
+/* cdef end */
 
 /* Put the descriptor into the channel. A scheduling policy is asked about a write whose descriptor
  * says neither hint nor window. */
@@ -31,5 +32,4 @@ int pw_one_sided_wait(pw_messaging *messaging, pw_one_sided *channel, int64_t be
 int pw_one_sided_poll(pw_messaging *messaging, pw_one_sided *channel, int64_t began_ns);
 /* Give the last transfer back; one that is under way goes on. */
 void pw_one_sided_forget(pw_messaging *messaging, pw_one_sided *channel);
-/* cdef end */
 #endif

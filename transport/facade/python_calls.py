@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 
         def _insert(
             self, local: Any, local_offset: int, remote: Any, remote_offset: int,
-            num_bytes: int | None, notification: Any, first_data: int, last_data: int, /,
+            num_bytes: int | None, notification: Any, first_data: int, last_data: int,
+            hint: int, window_blocks: int, /,
         ) -> int: ...  # fmt: skip
 
         def _start(self) -> int: ...

@@ -119,7 +119,9 @@ static bool describe(pw_one_sided *channel, PyObject *const *args)
         !read_notification(args[5], reads ? pw_node_number(node) : remote[0],
                            &made.destination_address_notification) ||
         !read_u64(args[6], &made.first_data_notification) ||
-        !read_u64(args[7], &made.last_data_notification))
+        !read_u64(args[7], &made.last_data_notification) || !read_u64(args[8], &made.reserved[0]) ||
+        made.reserved[0] > PW_HINT_LOW || !read_u64(args[9], &made.reserved[1]) ||
+        made.reserved[1] > PW_WINDOW_MAX)
         return false;
     local += local_offset;
     remote[1] += remote_offset;
@@ -132,7 +134,8 @@ static bool describe(pw_one_sided *channel, PyObject *const *args)
     return true;
 }
 
-/* local, its offset, remote, its offset, num_bytes, notification, two words of data. */
+/* local, its offset, remote, its offset, num_bytes, notification, two words of data, hint, window.
+ */
 static PyObject *insert(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     const int64_t began_ns = pw_clock_wall_ns();
