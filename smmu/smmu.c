@@ -350,6 +350,7 @@ bool pw_smmu_record_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, u
     pw_bank_faults *faults = faults_of(smmu, bank);
     faults->active[faults->num_faults++ % PW_FAULTS_KEPT] =
         (pw_smmu_fault){at_ns, PW_NEVER, is_write};
+    faults->quiet_ns = PW_NEVER;
     return true;
 }
 
@@ -358,8 +359,12 @@ void pw_smmu_clear_fault(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns)
     pw_bank_faults *faults = faults_of(smmu, bank);
     bank->clear_ns = at_ns;
     faults->active[(faults->num_faults - 1) % PW_FAULTS_KEPT].clear_ns = at_ns;
-    for (uint32_t i = 0; i < PW_FAULTS_KEPT; i++)
-        if (faults->active[i].clear_ns == PW_NEVER) faults->active[i].clear_ns = at_ns;
+    faults->quiet_ns = at_ns;
+    for (uint32_t i = 0; i < PW_FAULTS_KEPT; i++) {
+        pw_time *clear_ns = &faults->active[i].clear_ns;
+        if (*clear_ns == PW_NEVER) *clear_ns = at_ns;
+        faults->quiet_ns = pw_later(faults->quiet_ns, *clear_ns);
+    }
 }
 
 void pw_smmu_resume(pw_smmu *smmu, pw_context_bank *bank, pw_time at_ns, uint32_t value)
@@ -374,6 +379,7 @@ pw_time pw_smmu_active_until(const pw_smmu *smmu, const pw_context_bank *bank, p
 {
     if (bank->fault_ns == INT64_MIN) return INT64_MIN; /* it has seen none */
     pw_bank_faults *faults = faults_of(smmu, bank);
+    if (at_ns >= faults->quiet_ns) return INT64_MIN;
     for (uint32_t i = 0; i < PW_FAULTS_KEPT && i < faults->num_faults; i++)
         if (holds(before_last(faults, i), at_ns)) return before_last(faults, i)->clear_ns;
     return INT64_MIN;
