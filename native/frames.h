@@ -101,7 +101,7 @@ _Static_assert(sizeof(pw_grant_frame) == 104, "grant frame");
 
 #define PW_WAITED_MAX_NS (1u << 30) /* longer is told as this */
 
-/* Followed by one CRC for each of num_packets packets (padded to 8 bytes; zeros when it
+/* Followed by one CRC for each of num_packets packets (padded to 8 bytes; unused when it
  * is_unsealed), then by the payload; from a node without bytes by the mask of the packets that were
  * damaged on their way alone. */
 typedef struct {

@@ -39,7 +39,7 @@ void pw_engine_send_control(pw_ni *ni, uint32_t peer, const pw_control_frame *fr
     own->header.magic = PW_FRAME_MAGIC;
     own->header.frame_bytes = sizeof *own;
     own->header.source_node = ni->node;
-    pw_ni_seal(ni, &own->header, sizeof *own);
+    pw_ni_seal(ni, peer, &own->header, sizeof *own);
 }
 
 pw_control_frame pw_control_of_block(const pw_block_frame *block, enum pw_frame_kind kind,
@@ -454,11 +454,12 @@ static uint32_t covered_bytes(const pw_ni *ni, const pw_frame_header *header)
     return covered <= header->frame_bytes ? covered : 0;
 }
 
-static bool is_sound(const pw_ni *ni, const pw_frame_header *header, uint32_t source)
+static bool is_sound(pw_ni *ni, const pw_frame_header *header, uint32_t source)
 {
     uint32_t covered = covered_bytes(ni, header);
     return covered && header->time_ns >= 0 && header->time_ns <= PW_FRAME_TIME_MAX &&
-           source < ni->num_nodes && (ni->has_no_bytes || pw_frame_is_sound(header, covered));
+           source < ni->num_nodes &&
+           (pw_ni_is_unsealed(ni, source) || pw_frame_is_sound(header, covered));
 }
 
 /* num_bytes that source sent cannot be read. A control frame is no loss for its source, which so is
@@ -492,7 +493,7 @@ static int take_frame(pw_ni *ni, uint32_t source, const pw_frame_header *header)
 }
 
 /* The block at the beginning of the data, when nothing is wrong with it. */
-static const pw_block_frame *block_at(const pw_ni *ni, uint32_t source, const uint8_t *data,
+static const pw_block_frame *block_at(pw_ni *ni, uint32_t source, const uint8_t *data,
                                       uint32_t num_bytes)
 {
     const pw_frame_header *header = (const pw_frame_header *)(const void *)data;

@@ -260,7 +260,7 @@ void pw_lookahead_grant(pw_ni *ni, pw_inbound *inbound)
     for (uint32_t i = 0; i < end - first; i++)
         frame->translations[i / 16] |=
             (uint64_t)inbound->translations[(first + i) % (2 * PW_GRANT_BLOCKS)] << 4 * (i % 16);
-    pw_ni_seal(ni, &frame->header, sizeof *frame);
+    pw_ni_seal(ni, inbound->peer, &frame->header, sizeof *frame);
     inbound->granted_end = end;
 }
 
@@ -373,7 +373,6 @@ uint8_t *pw_ni_promise(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t address
                             .how = (uint16_t)how};
     uint8_t *block = (uint8_t *)(promise + 1);
     const uint32_t covered_bytes = pw_block_covered_bytes(ni, num_packets);
-    memset(block + sizeof(pw_block_frame), 0, covered_bytes - sizeof(pw_block_frame));
     memcpy(block + covered_bytes, (const void *)(uintptr_t)address, num_bytes);
     memset(block + covered_bytes + num_bytes, 0, -(covered_bytes + num_bytes) % 8);
     ni->ahead.is_promised = true;
@@ -422,7 +421,6 @@ bool pw_ahead_is_kept(const pw_ni *ni, const pw_transfer *transfer)
 void pw_ahead_left(pw_ni *ni)
 {
     pw_ahead *ahead = &ni->ahead;
-    ahead->left.header.crc = ahead->kept.header.crc;
     ahead->left.is_unsealed = 1;
     ahead->is_kept = false;
     if (memcmp(&ahead->left, &ahead->kept, sizeof ahead->left)) was_wrong(ni);
@@ -518,7 +516,6 @@ const pw_read_request_frame *pw_ni_foresee(pw_ni *ni, uint32_t peer, const pw_pr
     block->last_packet_ns += request->header.time_ns;
     block->transaction_id = promise->transaction_id;
     block->destination_address = block->transfer_address = request->destination_address;
-    pw_ni_seal(ni, &block->header, pw_block_covered_bytes(ni, block->num_packets));
     return request;
 }
 

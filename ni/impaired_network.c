@@ -217,7 +217,7 @@ void pw_network_alter(pw_ni *ni, uint32_t peer, uint32_t channel, pw_block_frame
         copy->header.time_ns += later_ns;
         copy->last_packet_ns += later_ns;
         copy->held_ns += later_ns;
-        pw_ni_seal(ni, &copy->header, covered_bytes);
+        pw_ni_seal(ni, peer, &copy->header, covered_bytes);
         injected(ni, PW_IMPAIRMENT_DUPLICATION, frame->transaction_id, frame->header.time_ns);
     }
 }

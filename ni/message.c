@@ -20,15 +20,18 @@ static uint32_t envelope_crc(pw_envelope envelope)
 }
 
 /* The message as it leaves, its payload behind the envelope. */
-static void write_frame(pw_ni *ni, pw_envelope *envelope, const void *payload, uint8_t *frame)
+static void write_frame(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void *payload,
+                        uint8_t *frame)
 {
+    const bool is_sealed = !pw_ni_is_unsealed(ni, peer);
     envelope->magic = PW_ENVELOPE_MAGIC;
     envelope->source_node = ni->node;
     if (payload && envelope->payload_bytes) {
         memcpy(frame + sizeof *envelope, payload, envelope->payload_bytes);
-        envelope->payload_crc = pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes);
+        if (is_sealed)
+            envelope->payload_crc = pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes);
     }
-    if (!ni->has_no_bytes) envelope->envelope_crc = envelope_crc(*envelope);
+    if (is_sealed) envelope->envelope_crc = envelope_crc(*envelope);
     memcpy(frame, envelope, sizeof *envelope);
 }
 
@@ -51,7 +54,7 @@ static int64_t post(pw_ni *ni, uint32_t peer, pw_envelope *envelope, const void 
     envelope->arrival_ns = begun_ns + wire_ns + path->latency_ns;
     pw_trace_detail(&ni->trace, begun_ns, PW_TRACE_MESSAGE_LINK, peer,
                     (uint64_t)(envelope->arrival_ns - begun_ns), (uint64_t)posted_ns);
-    write_frame(ni, envelope, payload, frame);
+    write_frame(ni, peer, envelope, payload, frame);
     return posted_ns;
 }
 
@@ -84,7 +87,7 @@ int64_t pw_ni_packet_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint32_t dest
         .destination = destination,
         .extra = words[3],
     };
-    write_frame(ni, &envelope, payload, frame);
+    write_frame(ni, peer, &envelope, payload, frame);
     return envelope.arrival_ns;
 }
 
@@ -114,23 +117,22 @@ int64_t pw_ni_message_write(pw_ni *ni, uint32_t peer, uint8_t kind, uint64_t add
 }
 
 /* What the CRCs say of it. */
-static bool is_intact(const pw_envelope *envelope, const uint8_t *frame, uint64_t frame_bytes)
+static bool is_intact(const pw_envelope *envelope, const uint8_t *frame)
 {
-    return envelope->payload_bytes <= frame_bytes - sizeof *envelope &&
-           envelope_crc(*envelope) == envelope->envelope_crc &&
+    return envelope_crc(*envelope) == envelope->envelope_crc &&
            (!envelope->payload_bytes ||
             pw_crc32c(0, frame + sizeof *envelope, envelope->payload_bytes) ==
                 envelope->payload_crc);
 }
 
-static bool is_sound(const pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes,
-                     pw_envelope *envelope)
+static bool is_sound(pw_ni *ni, const uint8_t *frame, uint64_t frame_bytes, pw_envelope *envelope)
 {
     if (frame_bytes < sizeof *envelope) return false;
     memcpy(envelope, frame, sizeof *envelope);
     return envelope->magic == PW_ENVELOPE_MAGIC && envelope->source_node < ni->num_nodes &&
            envelope->arrival_ns >= 0 && envelope->arrival_ns <= ARRIVAL_MAX_NS &&
-           (ni->has_no_bytes || is_intact(envelope, frame, frame_bytes));
+           (ni->has_no_bytes || envelope->payload_bytes <= frame_bytes - sizeof *envelope) &&
+           (pw_ni_is_unsealed(ni, envelope->source_node) || is_intact(envelope, frame));
 }
 
 void pw_ni_message_refuse(pw_ni *ni) { ni->counters.malformed_frames++; }

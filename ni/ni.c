@@ -521,7 +521,7 @@ void pw_ni_set_burst_memory(pw_ni *ni, pw_burst_allocate allocate, void *context
 
 void pw_ni_set_without_bytes(pw_ni *ni, struct pw_parts *shared)
 {
-    ni->has_no_bytes = true;
+    ni->has_no_bytes = ni->is_unsealed = true;
     pw_burst_pool_set_parts(ni->bursts, shared);
 }
 

@@ -270,8 +270,9 @@ void pw_ni_read_interrupt_times(const pw_ni *ni, pw_time_histogram *out);
  * transfer is then a bad address, and no crash. Not covered: what another thread unmaps meanwhile.
  * A file truncated under its mapping is a bad address too, at whatever time (Linux 6.11). */
 void pw_ni_enter(pw_ni *ni);
-/* The way to every peer is this host's memory, which damages nothing: from now on packets go
- * without CRCs, unless an impairment is planned. In virtual time nothing changes. */
+/* The way from and to every peer is this host's memory, which damages nothing: from now on frames
+ * go without CRCs, and packets too unless an impairment is planned. In virtual time nothing
+ * changes. Both ends are told. */
 void pw_ni_set_unsealed(pw_ni *ni, bool is_unsealed);
 /* The same of one peer, whose reads may be foreseen then, and who may foresee this one's. */
 void pw_ni_set_unsealed_to(pw_ni *ni, uint32_t peer);

@@ -37,7 +37,8 @@ pw_time pw_pair_join(pw_ni *ni, const pw_transaction *transaction, pw_block_fram
     if (!is_behind || pw_pair_head(first, frame) == first->num_packets)
         return frame->last_packet_ns;
     first->header.flags |= PW_FLAG_PAIR;
-    pw_ni_seal(ni, &first->header, pw_block_covered_bytes(ni, first->num_packets));
+    pw_ni_seal(ni, pw_transfer_on(&ni->firmware, transaction->channel)->peer, &first->header,
+               pw_block_covered_bytes(ni, first->num_packets));
     pw_time end_ns = pw_pair_second_end_ns(first, frame);
     return end_ns < frame->last_packet_ns ? end_ns : frame->last_packet_ns;
 }

@@ -432,8 +432,7 @@ static bool impair(pw_ni *ni, reading *block, uint64_t identity)
 /* Nobody damages packets where none is to be lost or late either. */
 static bool is_unsealed(pw_ni *ni, uint32_t peer)
 {
-    return (ni->is_unsealed || pw_ni_path(ni, peer)->is_unsealed) && !ni->has_no_bytes &&
-           !ni->impairments.any;
+    return pw_ni_is_unsealed(ni, peer) && !ni->has_no_bytes && !ni->impairments.any;
 }
 
 static void write_header(pw_ni *ni, const reading *block, uint32_t frame_bytes,
@@ -480,11 +479,8 @@ static int write_payload(const reading *block, pw_block_frame *frame, uint32_t f
 {
     uint32_t *crcs = (uint32_t *)(frame + 1);
     uint8_t *payload = (uint8_t *)frame + covered_bytes;
-    crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
-    if (frame->is_unsealed) {
-        memset(crcs, 0, block->num_packets * sizeof *crcs);
-        crcs = NULL;
-    }
+    if (frame->is_unsealed) crcs = NULL;
+    else crcs[block->num_packets - 1 + (block->num_packets & 1)] = 0;
     int code = pw_copy_packets_in(block->walk, payload, block->address, block->num_bytes,
                                   block->mask, crcs);
     memset(payload + block->num_bytes, 0, frame_bytes - covered_bytes - block->num_bytes);
@@ -531,7 +527,7 @@ static pw_block_frame *make_frame(pw_ni *ni, const reading *block, uint32_t *cod
         give_room(ni, block, frame);
         return NULL;
     }
-    pw_ni_seal(ni, &frame->header, covered_bytes);
+    pw_ni_seal(ni, block->transfer->peer, &frame->header, covered_bytes);
     if (block->passes) *block->passes = (uint64_t)(uintptr_t)frame;
     return frame;
 }
@@ -593,7 +589,7 @@ void pw_source_passed(pw_ni *ni, uint32_t peer, pw_block_frame *frame,
             at_most(1000 * (uint64_t)(frame->last_packet_ns - frame->header.time_ns) /
                         (frame->num_packets - 1u),
                     UINT32_MAX);
-    pw_ni_seal(ni, &frame->header, pw_block_covered_bytes(ni, frame->num_packets));
+    pw_ni_seal(ni, peer, &frame->header, pw_block_covered_bytes(ni, frame->num_packets));
     attempt.at_ns = frame->last_packet_ns + pw_ni_path(ni, peer)->latency_ns;
     pw_firmware_passed(&ni->firmware, &attempt, passed->tail_late_ns);
 }

@@ -266,10 +266,16 @@ static inline uint32_t pw_block_frame_bytes(const pw_ni *ni, uint32_t num_packet
     return ni->has_no_bytes ? (uint32_t)(sizeof(pw_block_frame) + sizeof(uint64_t))
                             : pw_block_full_bytes(num_packets, block_bytes);
 }
-/* Fill in a frame's CRC: without bytes nothing carries it that could damage it. */
-static inline void pw_ni_seal(const pw_ni *ni, pw_frame_header *header, uint32_t covered_bytes)
+/* Nothing can damage what goes to the peer, or comes from it. */
+static inline bool pw_ni_is_unsealed(pw_ni *ni, uint32_t peer)
 {
-    if (ni->has_no_bytes) header->crc = 0;
+    return ni->is_unsealed || pw_ni_path(ni, peer)->is_unsealed;
+}
+/* Fill in the CRC of a frame to the peer. */
+static inline void pw_ni_seal(pw_ni *ni, uint32_t peer, pw_frame_header *header,
+                              uint32_t covered_bytes)
+{
+    if (pw_ni_is_unsealed(ni, peer)) header->crc = 0;
     else pw_frame_seal(header, covered_bytes);
 }
 /* Without bytes: which packets of the block were damaged. */

@@ -103,7 +103,7 @@ static int64_t request_read(pw_ni *ni, uint16_t pdid, uint32_t peer, uint64_t ke
         .key = key,
         .notification = pw_descriptor_notification(descriptor),
     };
-    pw_ni_seal(ni, &frame->header, sizeof *frame);
+    pw_ni_seal(ni, peer, &frame->header, sizeof *frame);
     pw_inbound *inbound = pw_inbound_create(ni, peer, stream, frame->destination_address, num_bytes,
                                             &frame->notification);
     if (!inbound) return pw_ni_latch(ni, PW_ERR_NOMEM); /* the request is out */

@@ -80,8 +80,8 @@ int pw_node_receive_burst(pw_node *node, uint32_t source, const uint8_t *data, u
 
 static int receive_any(pw_node *node, uint32_t source, const uint8_t *data, uint32_t num_bytes)
 {
+    pw_peer_asks *asks = pw_node_asks(node, source); /* what comes may be unsealed */
     if (is_message(data, num_bytes)) return receive_message(node, source, data, num_bytes);
-    pw_peer_asks *asks = pw_node_asks(node, source);
     if (asks) asks->num_received += pw_ni_burst_asks(data, num_bytes);
     return pw_node_receive_burst(node, source, data, num_bytes);
 }

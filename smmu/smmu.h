@@ -65,7 +65,7 @@ typedef struct {
 /* Of a bank. */
 typedef struct {
     uint32_t num_faults;
-    pw_time quiet_ns; /* none is active from then on; PW_NEVER: one is */
+    pw_time quiet_ns;                     /* none is active from then on; PW_NEVER: one is */
     pw_smmu_fault active[PW_FAULTS_KEPT]; /* ring */
 } pw_bank_faults;
 

@@ -116,7 +116,15 @@ def test_payload_that_nothing_can_damage_has_no_crcs(injected: dict, is_sealed: 
 def test_times_are_the_same_without_crcs() -> None:
     ended = []
     for is_unsealed in (False, True):
-        pair = Pair(timeout_ns=50_000)
+        pair, crcs = Pair(timeout_ns=50_000), []
+
+        def look(node: int, peer: int, burst: bytearray, crcs: list = crcs) -> None:
+            crcs += [
+                int.from_bytes(burst[at + CRC_AT : at + CRC_AT + 4], "little")
+                for at in frames(burst)
+            ]
+
+        pair.tamper = look
         for ni in pair.nis:
             lib.pw_ni_set_unsealed(ni, is_unsealed)
         for num_bytes in (100, 3 * BLOCK + 5, 5 * BLOCK):
@@ -126,6 +134,7 @@ def test_times_are_the_same_without_crcs() -> None:
             pair.write(source, destination)
             pair.read(source, destination)
         ended.append(pair.run())
+        assert len(crcs) > 10 and any(crcs) != is_unsealed
         assert source.read() == destination.read()
     assert ended[0] == ended[1]
 

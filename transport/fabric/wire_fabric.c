@@ -360,7 +360,9 @@ static uint8_t *wire_allocate(pw_wire *wire, size_t num_bytes)
 static pw_promise_place *wire_promises(const pw_wire *wire, uint32_t node, uint32_t peer)
 {
     const wire_fabric *self = (const wire_fabric *)wire;
-    return self->shared ? pw_shared_promises(self->shared, node, peer) : NULL;
+    const uint32_t other = node == wire->node ? peer : node;
+    return self->peers[other].way == WAY_SHARED ? pw_shared_promises(self->shared, node, peer)
+                                                : NULL;
 }
 
 static void wire_count(const pw_wire *wire, pw_wire_counts *out)
