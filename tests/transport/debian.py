@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,18 +20,30 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pagewire-debian-")
 
 
-def _apt(*words: str, folder: pathlib.Path | str = "/") -> str:
+def _apt(*words: str, folder: pathlib.Path | str = "/", tool: str = "apt-get") -> str:
     done = subprocess.run(
-        ["apt-get", "-q", *words], cwd=folder, env={**os.environ, "LC_ALL": "C"},
+        [tool, "-q", *words], cwd=folder, env={**os.environ, "LC_ALL": "C"},
         capture_output=True, text=True, timeout=DOWNLOAD_S, check=False,
     )  # fmt: skip
     if done.returncode:
-        pytest.skip(f"no packages at hand: apt-get {words[0]}: {done.stderr.strip()[-200:]}")
+        pytest.skip(f"no packages at hand: {tool} {words[0]}: {done.stderr.strip()[-200:]}")
     return done.stdout
 
 
+def _needed(packages: Sequence[str]) -> set[str]:
+    """What they depend on that is not installed; of an MPI, which belongs in one place, what is."""
+    planned = _apt("install", "--simulate", "--no-install-recommends", *packages)
+    alone = ("--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces")
+    named = _apt("depends", "--recurse", *alone, *packages, tool="apt-cache").splitlines()
+    known = pathlib.Path("/var/lib/dpkg/info").glob("*.list")
+    installed = {path.stem.split(":")[0] for path in known}
+    return {line.split()[1] for line in planned.splitlines() if line.startswith("Inst ")} | {
+        each for each in installed.intersection(named) if "mpi" in each
+    }
+
+
 def unpacked(name: str, *packages: str, alone: bool = False) -> pathlib.Path:
-    """A root with these packages and what they depend on that is not installed.
+    """A root with these packages and what they depend on that is not installed, or is of an MPI.
 
     alone: without what they depend on. Skips the test where there is no registry.
     """
@@ -39,10 +52,7 @@ def unpacked(name: str, *packages: str, alone: bool = False) -> pathlib.Path:
         return root
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("needs apt-get and dpkg-deb")
-    wanted = set(packages)
-    if not alone:
-        planned = _apt("install", "--simulate", "--no-install-recommends", *packages)
-        wanted |= {line.split()[1] for line in planned.splitlines() if line.startswith("Inst ")}
+    wanted = set(packages) if alone else _needed(packages) | set(packages)
     with tempfile.TemporaryDirectory(dir=_folder().name) as folder:
         _apt("download", *sorted(wanted), folder=folder)
         for path in pathlib.Path(folder).glob("*.deb"):
