@@ -206,7 +206,10 @@ class Reader:
     def _read_header(self) -> int:
         data = self._read_at(0, _FILE_HEADER)
         if len(data) < _FILE_HEADER or data[:8] != MAGIC:
-            raise self._error("this is no trace of pagewire")
+            raise self._error(
+                "this is no trace of pagewire; a run writes one with --record, and with --trace a "
+                "timeline, which is none"
+            )
         header = ffi.from_buffer("pw_pwt_file_header *", data)
         if header.version != lib.PW_PWT_VERSION:
             raise self._error(
