@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from pagewire.transport import MPI
+from pagewire.transport.facade.operations import SYNCHRONOUS
+from pagewire.transport.facade.python_calls import calls
+from pagewire.transport.facade.rank import here
 
 pytestmark = pytest.mark.mpi
 
@@ -203,3 +206,62 @@ def test_memory_is_given_back_after_the_call(comm):
     gone = weakref.ref(array)
     del array
     assert gone() is None
+
+
+def taken_by_c(comm, spec):
+    """Whether C reads a specification by itself: then it is sent and received here."""
+    request = calls.isend(comm, spec, comm.rank, 9, here.calls.index("Isend"), SYNCHRONOUS)
+    if request is NotImplemented:
+        return False
+    calls.receive(comm, bytearray(64), comm.rank, 9, here.calls.index("Recv"), 0, 0)
+    request.Wait()
+    return True
+
+
+ARRAY = np.arange(6, dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("spec", "num_bytes"),
+    [
+        (ARRAY, 48), ([ARRAY, MPI.DOUBLE], 48), ((ARRAY, MPI.DOUBLE), 48), ([ARRAY, MPI.BYTE], 48),
+        ([ARRAY, 2, MPI.DOUBLE], 16), ((ARRAY, np.int32(0), MPI.INT), 0), (b"abc", 3),
+        (bytearray(b"abcd"), 4), ([b"abcdefgh", 1, MPI.INT], 4),
+    ],
+)  # fmt: skip
+def test_usual_specifications_are_read_in_c(comm, spec, num_bytes):
+    assert taken_by_c(comm, spec)
+    for send in (comm.Isend, comm.Issend):
+        request, received, status = send(spec, comm.rank), bytearray(64), MPI.Status()
+        comm.Recv([received, MPI.BYTE], comm.rank, status=status)
+        request.Wait()
+        memory = memoryview(spec[0] if isinstance(spec, (list, tuple)) else spec).cast("B")
+        assert status.Get_count(MPI.BYTE) == num_bytes
+        assert received == bytes(memory[:num_bytes]) + bytes(64 - num_bytes)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        [ARRAY], [ARRAY, 2], [ARRAY, 7, MPI.DOUBLE], [ARRAY, -1, MPI.DOUBLE], [ARRAY, "d"],
+        [ARRAY, (2, 1), MPI.DOUBLE], [ARRAY[::2], MPI.DOUBLE], [b"abc", MPI.INT],
+        [ARRAY, MPI.DOUBLE_INT], [ARRAY, MPI.DATATYPE_NULL], [], None, memoryview(b"abc"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_others_are_left_to_python(comm, spec):
+    assert not taken_by_c(comm, spec)
+
+
+def test_memory_of_a_list_stays_while_it_is_sent(comm):
+    data = bytearray(b"x" * 100_000)
+    spec = [data, MPI.BYTE]
+    request = comm.Isend(spec, comm.rank)
+    spec.clear()
+    with pytest.raises(BufferError):
+        data.clear()
+    received = np.zeros(100_000, np.uint8)
+    comm.Recv([received, MPI.BYTE], comm.rank)
+    request.Wait()
+    assert (received == ord("x")).all()
+    data.clear()

@@ -82,3 +82,29 @@ def test_reductions_of_objects_by_places_and_functions(comm):
 def test_an_object_that_cannot_be_pickled_is_the_senders_error(comm):
     with pytest.raises(Exception, match="pickle"):
         comm.send(lambda: None, 0)
+
+
+class Unwilling:
+    """Is not pickled, or makes a pickle that cannot be loaded."""
+
+    def __init__(self, is_pickled):
+        self.is_pickled = is_pickled
+
+    def __reduce__(self):
+        if not self.is_pickled:
+            raise ArithmeticError("not pickled")
+        return divmod, (1, 0)
+
+
+def test_what_pickles_raise_ends_the_call_and_no_other(comm):
+    dest, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    with pytest.raises(ArithmeticError, match="not pickled"):
+        comm.send(Unwilling(is_pickled=False), dest)
+    request = comm.isend(Unwilling(is_pickled=True), dest)
+    with pytest.raises(ZeroDivisionError):
+        comm.recv(source=source)
+    request.wait()
+    request, status = comm.isend([comm.rank], dest, 7), MPI.Status()
+    assert comm.recv(source=np.int64(source), tag=7, status=status) == [source]
+    assert (status.source, status.tag) == (source, 7)
+    request.wait()

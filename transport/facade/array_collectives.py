@@ -11,13 +11,14 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.native import ffi, lib
-from pagewire.transport.facade.arrays import HANDLES, is_array
+from pagewire.transport.facade.arrays import HANDLES, array_of
 from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.collectives import in_place
 from pagewire.transport.facade.operations import Channel
 from pagewire.transport.facade.patching import replace_each
 from pagewire.transport.facade.rank import here
 from pagewire.transport.facade.reductions import PREDEFINED
+from pagewire.transport.facade.selection import EMPTY
 from pagewire.transport.facade.spreading import TAG, whole_call
 
 _frombuffer = MPI.buffer.frombuffer
@@ -25,28 +26,32 @@ _frombuffer = MPI.buffer.frombuffer
 _NULL = ffi.NULL
 
 
-def _array(thing: Any, readonly: bool) -> Any:
-    """The memory of an array without holes, of a type that MPI knows; None: it is none."""
-    if not is_array(thing):
-        return None
+def _memory(array: Any, readonly: bool) -> Any:
+    """Of an array without holes; None: it is none."""
     try:
-        return _frombuffer(thing, readonly)
+        return None if array is None else _frombuffer(array, readonly)
     except (ValueError, BufferError):
         return None
 
 
-def _pair(sendbuf: Any, recvbuf: Any) -> tuple[Any, Any] | None:
-    """The memory of two arrays of as many elements of one type; None: they are none."""
-    receive = _array(recvbuf, False)
+def _array(spec: Any, readonly: bool) -> Any:
+    """The memory of an array without holes, of a type that MPI knows; None: it is none."""
+    return _memory(array_of(spec), readonly)
+
+
+def _pair(sendbuf: Any, recvbuf: Any) -> tuple[Any, Any, Any] | None:
+    """The memory of two arrays of as many elements of one type, and the second; None: they are
+    none."""
+    sent, received = array_of(sendbuf), array_of(recvbuf)
     if (
-        receive is None
-        or not is_array(sendbuf)
-        or sendbuf.dtype != recvbuf.dtype
-        or sendbuf.size != recvbuf.size
+        sent is None
+        or received is None
+        or sent.dtype != received.dtype
+        or sent.size != received.size
     ):
         return None
-    send = _array(sendbuf, True)
-    return None if send is None else (send, receive)
+    send, receive = _memory(sent, True), _memory(received, False)
+    return None if send is None or receive is None else (send, receive, received)
 
 
 def _channel(comm: Any) -> Channel | None:
@@ -109,9 +114,9 @@ def _alltoall(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         channel = _channel(self)
         pair = None if channel is None else _pair(sendbuf, recvbuf)
         # By elements: a block of half an element is an error.
-        if channel is None or pair is None or sendbuf.size % channel.size:
+        if channel is None or pair is None or pair[2].size % channel.size:
             return otherwise(self, sendbuf, recvbuf)
-        send, receive = pair
+        send, receive, _ = pair
         whole_call(
             lib.pw_collective_alltoall, call, began_ns, channel, pair, send.address,
             receive.address, send.nbytes // channel.size, _NULL, _NULL,
@@ -129,20 +134,47 @@ def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
             pair = _pair(recvbuf if in_place(sendbuf) else sendbuf, recvbuf)
         if channel is None or pair is None:
             return otherwise(self, sendbuf, recvbuf, op)
-        send, receive = pair
+        send, receive, array = pair
         whole_call(
             lib.pw_collective_allreduce, call, began_ns, channel, pair, send.address,
-            receive.address, recvbuf.size, recvbuf.itemsize, HANDLES[recvbuf.dtype], operation, 0,
+            receive.address, array.size, array.itemsize, HANDLES[array.dtype], operation, 0,
         )  # fmt: skip
 
     return Allreduce
+
+
+def _reduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
+    def Reduce(
+        self: MPI.Comm, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM, root: int = 0
+    ) -> None:
+        began_ns = wall_ns()
+        channel, operation = _channel(self), PREDEFINED.get(op.handle)
+        if channel is None or operation is None or type(root) is not int:
+            return otherwise(self, sendbuf, recvbuf, op, root)
+        send: Any = None
+        receive: Any = EMPTY
+        array: Any = array_of(sendbuf)
+        if channel.rank != root:
+            send = _memory(array, True)
+        elif (pair := _pair(recvbuf if in_place(sendbuf) else sendbuf, recvbuf)) is not None:
+            send, receive, array = pair
+        if send is None or not 0 <= root < channel.size:
+            return otherwise(self, sendbuf, recvbuf, op, root)
+        vectors = (
+            send.address, receive.address, array.size, array.itemsize, HANDLES[array.dtype],
+            operation, 0,
+        )  # fmt: skip
+        spans = send, receive
+        whole_call(lib.pw_collective_reduce, call, began_ns, channel, spans, vectors, root)
+
+    return Reduce
 
 
 def install() -> None:
     """Over what collectives and reductions have put in place."""
     forms = {
         "Barrier": _barrier, "Bcast": _bcast, "Allgather": _allgather, "Alltoall": _alltoall,
-        "Allreduce": _allreduce,
+        "Allreduce": _allreduce, "Reduce": _reduce,
     }  # fmt: skip
     replace_each(
         MPI.Comm,

@@ -31,9 +31,22 @@ HANDLES: dict[numpy.dtype[Any], int] = {}
 """The same, as C has them."""
 
 
+_PAIRS = frozenset({list, tuple})
+
+
 def is_array(thing: Any) -> bool:
     """Is it an array of NumPy's own class, of elements of a type in TYPES?"""
     return type(thing) in CLASSES and thing.dtype in TYPES
+
+
+def array_of(spec: Any) -> Any:
+    """The array that a specification means all of: itself, or [array, its type]; None: another."""
+    if type(spec) in _PAIRS and len(spec) == 2:
+        spec, datatype = spec
+        if type(datatype) is not MPI.Datatype or not is_array(spec):
+            return None
+        return spec if TYPES[spec.dtype] == datatype else None
+    return spec if is_array(spec) else None
 
 
 def install() -> None:

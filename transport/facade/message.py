@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mpi4py import MPI
 
-from pagewire.transport.facade.arrays import TYPES, is_array
+from pagewire.transport.facade.arrays import TYPES, array_of
 from pagewire.transport.facade.buffers import (
     format_of,
     has_array_interface,
@@ -24,9 +24,10 @@ _frombuffer = MPI.buffer.frombuffer
 
 def send_span(spec: Any) -> Any:
     """The span that a send specification means; a derived type's bytes are packed."""
-    if is_array(spec):
+    array = array_of(spec)
+    if array is not None:
         try:
-            return _frombuffer(spec, True)
+            return _frombuffer(array, True)
         except (ValueError, BufferError):
             pass  # Fortran order, or not contiguous at all
     return select(spec, True).span(True)
@@ -34,9 +35,10 @@ def send_span(spec: Any) -> Any:
 
 def receive_span(spec: Any) -> Any:
     """The span where a message for a receive specification lands."""
-    if is_array(spec):
+    array = array_of(spec)
+    if array is not None:
         try:
-            return _frombuffer(spec, False)
+            return _frombuffer(array, False)
         except (ValueError, BufferError):
             pass
     return select(spec, False).span(False)
@@ -170,14 +172,15 @@ def select(spec: Any, readonly: bool, blocks: int = 1) -> Selection:
 
     Without a count, the buffer is taken to hold `blocks` blocks and the count of one is found.
     """
-    if is_array(spec) and blocks and spec.size % blocks == 0:
+    array = array_of(spec)
+    if array is not None and blocks and array.size % blocks == 0:
         try:
-            view = _frombuffer(spec, readonly)
+            view = _frombuffer(array, readonly)
         except (ValueError, BufferError):
             pass  # Fortran order, or not contiguous at all
         else:
-            count, datatype = spec.size // blocks, TYPES[spec.dtype]
-            return Selection(view.address, count, datatype, view, spec.itemsize)
+            count, datatype = array.size // blocks, TYPES[array.dtype]
+            return Selection(view.address, count, datatype, view, array.itemsize)
     items = _unpack(spec, (list, tuple))
     address, nbytes, datatype, owner = _memory(items, readonly)
     skipped = 0

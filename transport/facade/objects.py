@@ -11,21 +11,24 @@ from typing import Any
 from mpi4py import MPI
 
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.bracket import replace_calls
+from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.operations import (
     ANY_SOURCE,
     ANY_TAG,
+    SYNCHRONOUS,
     Operation,
     exchange_within,
+    finish,
     receive_within,
     request_for,
     send_within,
     start_receive,
 )
-from pagewire.transport.facade.patching import native
+from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.point_to_point import (
     buffered_request,
     exchange_channel,
+    finish_call,
     mpis_own,
     receivable,
     sendable,
@@ -33,6 +36,7 @@ from pagewire.transport.facade.point_to_point import (
     start_request,
 )
 from pagewire.transport.facade.probing import mprobe, receive, receive_matched
+from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 
 _native_irecv = mpis_own("irecv")
@@ -81,7 +85,42 @@ def _sender(name: str, post: Callable[..., Any]) -> Callable[..., Any]:
     return send
 
 
-def recv(
+def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
+    flags = SYNCHRONOUS if synchronous else 0
+    otherwise = bracket(name, _sender(name, partial(send_within, synchronous=synchronous)))
+    call, at_once = here.calls.index(name), calls.send_object
+
+    def send(self: MPI.Comm, obj: Any, dest: int, tag: int = 0) -> None:
+        result = at_once(self, obj, dest, tag, call, flags)
+        if result is NotImplemented:
+            otherwise(self, obj, dest, tag)
+        elif result is not None:
+            finish_call(*result)
+
+    return send
+
+
+def _blocking_receive() -> Callable[..., Any]:
+    otherwise = bracket("recv", _recv)
+    call, at_once = here.calls.index("recv"), calls.receive_object
+
+    def recv(
+        self: MPI.Comm,
+        buf: Any = None,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: MPI.Status | None = None,
+    ) -> Any:
+        status_address = 0 if status is None else MPI._addressof(status)
+        result = at_once(self, None, source, tag, call, 0, status_address)
+        if result is NotImplemented:
+            return otherwise(self, buf, source, tag, status)
+        return finish(result, None) if isinstance(result, int) else result[0]
+
+    return recv
+
+
+def _recv(
     self: MPI.Comm,
     buf: Any = None,
     source: int = ANY_SOURCE,
@@ -145,14 +184,20 @@ def message_irecv(self: MPI.Message) -> MPI.Request:
 
 
 def install() -> None:
+    replace_all(
+        MPI.Comm,
+        {
+            "send": _blocking_send("send", False),
+            "ssend": _blocking_send("ssend", True),
+            "recv": _blocking_receive(),
+        },
+    )
     posts: dict[str, Callable[..., Any]] = {
-        "send": send_within,
-        "ssend": partial(send_within, synchronous=True),
         "bsend": start_buffered,
         "isend": start_request,
         "issend": partial(start_request, synchronous=True),
         "ibsend": buffered_request,
     }
     replace_calls(MPI.Comm, {name: _sender(name, post) for name, post in posts.items()})
-    replace_calls(MPI.Comm, {"recv": recv, "irecv": irecv, "sendrecv": sendrecv})
+    replace_calls(MPI.Comm, {"irecv": irecv, "sendrecv": sendrecv})
     replace_calls(MPI.Message, {"recv": message_recv, "irecv": message_irecv}, "Message.")

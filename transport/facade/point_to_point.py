@@ -40,7 +40,7 @@ from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
-from pagewire.transport.facade.selection import Packed
+from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Packed
 
 _BLOCKING = frozenset({"send", "rsend", "ssend", "bsend", "recv"})
 
@@ -88,12 +88,29 @@ def mpis_own(name: str) -> Callable[..., Any]:
 def _prepare() -> None:
     functions = MPI.__pyx_capi__
     calls.prepare(
-        int(ffi.cast("uintptr_t", here.messaging)), here.states, CLASSES, TYPES, here.active,
-        Operation, MPI.Request, MPI.Grequest, MPI.Grequest.Start, native(MPI.Request, "Wait"),
-        native(MPI.Request, "Waitall"), complete_request(), MPI.REQUEST_NULL,
-        functions["PyMPIRequest_Get"], functions["PyMPIRequest_New"], MPI._sizeof(MPI.Request),
-        ANY_SOURCE, ANY_TAG, int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
-    )  # fmt: skip
+        messaging=int(ffi.cast("uintptr_t", here.messaging)),
+        states=here.states,
+        classes=CLASSES,
+        types=TYPES,
+        datatype=MPI.Datatype,
+        sizes=CONTIGUOUS_SIZES,
+        pickle=MPI.pickle,
+        active=here.active,
+        operation=Operation,
+        request=MPI.Request,
+        grequest=MPI.Grequest,
+        start=MPI.Grequest.Start,
+        wait=native(MPI.Request, "Wait"),
+        wait_for_all=native(MPI.Request, "Waitall"),
+        at_once=complete_request(),
+        null=MPI.REQUEST_NULL,
+        handle_of=functions["PyMPIRequest_Get"],
+        new_request=functions["PyMPIRequest_New"],
+        handle_bytes=MPI._sizeof(MPI.Request),
+        any_source=ANY_SOURCE,
+        any_tag=ANY_TAG,
+        tag_limit=int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or 0),
+    )
 
 
 def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
@@ -107,7 +124,7 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
         if result is NotImplemented:
             send_other(self, buf, dest, tag)
         elif result is not None:
-            _finish(result, send_span(buf))
+            finish_call(result, send_span(buf))
 
     def send_other(self: MPI.Comm, buf: Any, dest: Any, tag: Any) -> None:
         began_ns = wall_ns()
@@ -131,7 +148,7 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
     return send
 
 
-def _finish(result: int, span: Any) -> None:
+def finish_call(result: int, span: Any) -> None:
     """Of a call of C that is over: see `finish`."""
     try:
         finish(result, span)
@@ -245,7 +262,7 @@ def _receive() -> Callable[..., None]:
         if result is NotImplemented:
             receive_other(self, buf, source, tag, status)
         elif result is not None:
-            _finish(result, receive_span(buf))
+            finish_call(result, receive_span(buf))
 
     def receive_other(
         self: MPI.Comm, buf: Any, source: Any, tag: Any, status: MPI.Status | None

@@ -23,6 +23,11 @@ class _Calls(NamedTuple):
     """comm, buf, dest, tag, call, flags: a request, None for what is complete, or a code."""
     ireceive: Callable[..., Any]
     """comm, buf, source, tag, call, flags: a request, or a code."""
+    send_object: Callable[..., tuple[int, Any] | None]
+    """comm, obj, dest, tag, call, flags: None, or what pw_call_send has said, and the pickle."""
+    receive_object: Callable[..., tuple[Any] | int]
+    """comm, None, source, tag, call, flags, address of a status: the object in a tuple, or what
+    pw_call_receive has said."""
     wait: Callable[..., Any]
     """request, call: None, a code, or the operation, which has an error."""
     wait_for_all: Callable[..., Any]

@@ -10,21 +10,29 @@ static void *function_in(PyObject *capsule)
     return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
 }
 
-static PyObject *prepare(PyObject *self, PyObject *args)
+/* By the names of pw_python_state's members. */
+static PyObject *prepare(PyObject *self, PyObject *args, PyObject *names)
 {
+    static char *known[] = {"messaging", "states",    "classes",     "types",        "datatype",
+                            "sizes",     "pickle",    "active",      "operation",    "request",
+                            "grequest",  "start",     "wait",        "wait_for_all", "at_once",
+                            "null",      "handle_of", "new_request", "handle_bytes", "any_source",
+                            "any_tag",   "tag_limit", NULL};
     pw_python_state *to = &pw_python;
     unsigned long long messaging;
     PyObject *get, *new;
     (void)self;
-    if (!PyArg_ParseTuple(args, "KOOOOOOOOOOOOOOiiii", &messaging, &to->states, &to->classes,
-                          &to->types, &to->active, &to->operation, &to->request, &to->grequest,
-                          &to->start, &to->wait, &to->wait_for_all, &to->at_once, &to->null, &get,
-                          &new, &to->handle_bytes, &to->any_source, &to->any_tag, &to->tag_limit))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "$KOOOOOOOOOOOOOOOOOiiii", known, &messaging, &to->states, &to->classes,
+            &to->types, &to->datatype, &to->sizes, &to->pickle, &to->active, &to->operation,
+            &to->request, &to->grequest, &to->start, &to->wait, &to->wait_for_all, &to->at_once,
+            &to->null, &get, &new, &to->handle_bytes, &to->any_source, &to->any_tag,
+            &to->tag_limit))
         return NULL;
     *(void **)&to->handle_of = function_in(get);
     *(void **)&to->new_request = function_in(new);
     if (!to->handle_of || !to->new_request) return NULL;
-    Py_INCREF(args); /* and with it all of them */
+    Py_INCREF(names); /* and with it all of them */
     to->messaging = (pw_messaging *)(uintptr_t)messaging;
     Py_RETURN_NONE;
 }
@@ -33,7 +41,9 @@ static PyObject *prepare(PyObject *self, PyObject *args)
 
 typedef struct {
     pw_channel *channel;
-    Py_buffer buffer; /* to be released */
+    PyObject *memory; /* whose it is; both to be released */
+    Py_buffer buffer;
+    uint64_t num_bytes; /* of it */
     int32_t rank, tag;
     uint32_t call, flags;
     int64_t began_ns;
@@ -42,10 +52,14 @@ typedef struct {
 static bool read_int(PyObject *object, int32_t *out)
 {
     int overflow;
-    if (!PyLong_CheckExact(object)) return false;
-    const long value = PyLong_AsLongAndOverflow(object, &overflow);
+    if (!PyIndex_Check(object) || !PyType_GetSlot(Py_TYPE(object), Py_nb_int)) return false;
+    PyObject *number = PyNumber_Index(object); /* NumPy's ints are none of Python's */
+    const long value = number ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
+    Py_XDECREF(number);
     *out = (int32_t)value;
-    return !overflow && value == *out;
+    if (number) return !overflow && value == *out;
+    PyErr_Clear();
+    return false;
 }
 
 /* NULL: the NI does not carry its messages. */
@@ -88,20 +102,78 @@ static bool is_within(const arguments *read, bool is_receive)
            ((tag >= 0 && tag <= pw_python.tag_limit) || (is_receive && tag == pw_python.any_tag));
 }
 
-/* comm, buf, rank, tag, call, flags: the last two are ours. */
-static bool read_arguments(PyObject *const *args, bool is_receive, arguments *out)
+/* Of one of MPI's own datatypes whose elements are plain bytes; 0: it is another. */
+static uint64_t element_bytes_of(PyObject *datatype)
 {
-    out->began_ns = pw_clock_wall_ns();
+    static PyObject *name;
+    int32_t num_bytes = 0;
+    if ((PyObject *)Py_TYPE(datatype) != pw_python.datatype) return 0;
+    PyObject *handle = pw_python_attribute(datatype, &name, "handle");
+    PyObject *size = handle ? PyDict_GetItemWithError(pw_python.sizes, handle) : NULL;
+    if (!size || !read_int(size, &num_bytes)) PyErr_Clear();
+    Py_XDECREF(handle);
+    return (uint64_t)num_bytes;
+}
+
+/* memory, [memory, datatype] or [memory, count, datatype]: how many items it has; 0: another. */
+static Py_ssize_t read_items(PyObject *specification, PyObject *items[3])
+{
+    const bool is_list = PyList_CheckExact(specification);
+    items[0] = specification;
+    if (!is_list && !PyTuple_CheckExact(specification)) return 1;
+    const Py_ssize_t num = is_list ? PyList_Size(specification) : PyTuple_Size(specification);
+    if (num < 2 || num > 3) return 0;
+    for (Py_ssize_t i = 0; i < num; i++)
+        items[i] = is_list ? PyList_GetItem(specification, i) : PyTuple_GetItem(specification, i);
+    return num;
+}
+
+static bool is_memory(PyObject *thing)
+{
+    return PyBytes_CheckExact(thing) || PyByteArray_CheckExact(thing) || is_array(thing);
+}
+
+static void release(arguments *of)
+{
+    PyBuffer_Release(&of->buffer);
+    Py_DECREF(of->memory);
+}
+
+static bool read_memory(PyObject *specification, bool is_receive, arguments *out)
+{
+    PyObject *items[3];
+    int32_t count = 0;
+    const Py_ssize_t num = read_items(specification, items);
+    const uint64_t element_bytes = num > 1 ? element_bytes_of(items[num - 1]) : 1;
+    if (!num || !element_bytes || !is_memory(items[0])) return false;
+    if (num == 3 && (!read_int(items[1], &count) || count < 0)) return false;
+    if (PyObject_GetBuffer(items[0], &out->buffer, is_receive ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
+        PyErr_Clear(); /* not contiguous, or not writable */
+        return false;
+    }
+    const uint64_t all_bytes = (uint64_t)out->buffer.len;
+    out->memory = Py_NewRef(items[0]); /* a list may lose it */
+    out->num_bytes = num == 3 ? (uint64_t)count * element_bytes : all_bytes;
+    if (out->num_bytes <= all_bytes && out->num_bytes % element_bytes == 0) return true;
+    release(out);
+    return false;
+}
+
+/* comm, buf or object, rank, tag, call, flags: the last two are ours. All but the second. */
+static bool read_ends(PyObject *const *args, bool is_receive, arguments *out)
+{
     if (!pw_python.messaging) return false;
     if (!read_int(args[2], &out->rank) || !read_int(args[3], &out->tag)) return false;
     out->channel = channel_of(args[0]);
-    if (!out->channel || !is_within(out, is_receive) || !is_array(args[1])) return false;
     out->call = (uint32_t)PyLong_AsLong(args[4]);
     out->flags = (uint32_t)PyLong_AsLong(args[5]);
-    if (!PyObject_GetBuffer(args[1], &out->buffer, is_receive ? PyBUF_WRITABLE : PyBUF_SIMPLE))
-        return true;
-    PyErr_Clear(); /* not contiguous, or not writable */
-    return false;
+    return out->channel && is_within(out, is_receive);
+}
+
+static bool read_arguments(PyObject *const *args, bool is_receive, arguments *out)
+{
+    out->began_ns = pw_clock_wall_ns();
+    return read_ends(args, is_receive, out) && read_memory(args[1], is_receive, out);
 }
 
 /* ---- calls */
@@ -111,14 +183,25 @@ typedef int64_t posting(pw_messaging *messaging, uint32_t call, int64_t began_ns
                         int32_t tag, uint32_t flags);
 
 /* Without the interpreter's lock. */
-static int64_t post(posting *how, arguments *of)
+static int64_t post(posting *how, const arguments *of)
 {
     int64_t result;
     Py_BEGIN_ALLOW_THREADS;
     result = how(pw_python.messaging, of->call, of->began_ns, of->channel,
-                 (uintptr_t)of->buffer.buf, (uint64_t)of->buffer.len, of->rank, of->tag, of->flags);
+                 (uintptr_t)of->buffer.buf, of->num_bytes, of->rank, of->tag, of->flags);
     Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&of->buffer);
+    return result;
+}
+
+static int64_t receive(const arguments *of, PyObject *status)
+{
+    void *to = PyLong_AsVoidPtr(status);
+    int64_t result;
+    Py_BEGIN_ALLOW_THREADS;
+    result =
+        pw_call_receive(pw_python.messaging, of->call, of->began_ns, of->channel,
+                        (uintptr_t)of->buffer.buf, of->num_bytes, of->rank, of->tag, of->flags, to);
+    Py_END_ALLOW_THREADS;
     return result;
 }
 
@@ -128,11 +211,14 @@ static PyObject *none_or(int64_t result)
     return PyLong_FromLongLong(result);
 }
 
-/* What was posted: a request, or a code; None: nothing is left to do. */
-static PyObject *posted(int64_t result, PyObject *buffer)
+/* A request, or a code; None: nothing is left to do. */
+static PyObject *posted(posting *how, arguments *of)
 {
-    if (result <= 0) return none_or(result);
-    return pw_python_request((pw_operation *)(intptr_t)result, buffer);
+    const int64_t result = post(how, of);
+    PyObject *answer = result > 0 ? pw_python_request((pw_operation *)(intptr_t)result, of->memory)
+                                  : none_or(result);
+    release(of);
+    return answer;
 }
 
 static PyObject *call_send(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -141,23 +227,19 @@ static PyObject *call_send(PyObject *self, PyObject *const *args, Py_ssize_t num
     (void)self;
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
-    return none_or(post(pw_call_send, &of));
+    const int64_t result = post(pw_call_send, &of);
+    release(&of);
+    return none_or(result);
 }
 
 static PyObject *call_receive(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     arguments of;
-    int64_t result;
     (void)self;
     (void)num_args;
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
-    void *status = PyLong_AsVoidPtr(args[6]);
-    Py_BEGIN_ALLOW_THREADS;
-    result = pw_call_receive(pw_python.messaging, of.call, of.began_ns, of.channel,
-                             (uintptr_t)of.buffer.buf, (uint64_t)of.buffer.len, of.rank, of.tag,
-                             of.flags, status);
-    Py_END_ALLOW_THREADS;
-    PyBuffer_Release(&of.buffer);
+    const int64_t result = receive(&of, args[6]);
+    release(&of);
     return none_or(result);
 }
 
@@ -167,7 +249,7 @@ static PyObject *call_isend(PyObject *self, PyObject *const *args, Py_ssize_t nu
     (void)self;
     (void)num_args;
     if (!read_arguments(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
-    return posted(post(pw_call_isend, &of), args[1]);
+    return posted(pw_call_isend, &of);
 }
 
 static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -176,17 +258,93 @@ static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t
     (void)self;
     (void)num_args;
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
-    return posted(post(pw_call_ireceive, &of), args[1]);
+    return posted(pw_call_ireceive, &of);
+}
+
+/* ---- pickled objects. Pickling is within the call, as by bracket.py. */
+
+static void enter(uint32_t call)
+{
+    Py_BEGIN_ALLOW_THREADS;
+    pw_call_enter(pw_python.messaging, call, 1);
+    Py_END_ALLOW_THREADS;
+}
+
+static void leave(void)
+{
+    Py_BEGIN_ALLOW_THREADS;
+    pw_call_leave(pw_python.messaging);
+    Py_END_ALLOW_THREADS;
+}
+
+static PyObject *send_pickle(PyObject *pickle, arguments *of)
+{
+    if (PyObject_GetBuffer(pickle, &of->buffer, PyBUF_SIMPLE)) return NULL;
+    of->num_bytes = (uint64_t)of->buffer.len;
+    const int64_t result = post(pw_call_send, of);
+    PyBuffer_Release(&of->buffer);
+    return result ? Py_BuildValue("LO", (long long)result, pickle) : Py_NewRef(Py_None);
+}
+
+static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments of = {0};
+    (void)self;
+    (void)num_args;
+    if (!read_ends(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
+    enter(of.call);
+    of.call = 0;
+    PyObject *pickle = PyObject_CallMethod(pw_python.pickle, "dumps", "O", args[1]);
+    PyObject *answer = pickle ? send_pickle(pickle, &of) : NULL;
+    Py_XDECREF(pickle);
+    leave();
+    return answer;
+}
+
+/* A tuple of it; NULL and an exception. */
+static PyObject *object_in(const pw_operation *received)
+{
+    if (!received->num_bytes) return PyTuple_Pack(1, Py_None);
+    PyObject *pickle = PyMemoryView_FromMemory((char *)(uintptr_t)received->address,
+                                               (Py_ssize_t)received->num_bytes, PyBUF_READ);
+    PyObject *object = pickle ? PyObject_CallMethod(pw_python.pickle, "loads", "O", pickle) : NULL;
+    PyObject *answer = object ? PyTuple_Pack(1, object) : NULL;
+    Py_XDECREF(object);
+    Py_XDECREF(pickle);
+    return answer;
+}
+
+static PyObject *call_receive_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments of = {0};
+    PyObject *answer;
+    (void)self;
+    (void)num_args;
+    if (!read_ends(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
+    enter(of.call);
+    of.call = 0;
+    of.flags = PW_CALL_KEEP | PW_CALL_UNSIZED;
+    const int64_t result = receive(&of, args[6]);
+    pw_operation *operation = result > 0 ? (pw_operation *)(intptr_t)result : NULL;
+    if (!operation || operation->error) answer = PyLong_FromLongLong(result);
+    else {
+        answer = object_in(operation);
+        pw_call_drop(pw_python.messaging, operation);
+    }
+    leave();
+    return answer;
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
 
 static PyMethodDef functions[] = {
-    {"prepare", prepare, METH_VARARGS, NULL},
+    {"prepare", (PyCFunction)(void (*)(void))prepare, METH_VARARGS | METH_KEYWORDS, NULL},
     FUNCTION(call_send),
     FUNCTION(call_receive),
     FUNCTION(call_isend),
     FUNCTION(call_ireceive),
+    FUNCTION(call_send_object),
+    FUNCTION(call_receive_object),
     FUNCTION(pw_python_wait),
     FUNCTION(pw_python_wait_for_all),
     {"close", pw_python_close, METH_NOARGS, NULL},

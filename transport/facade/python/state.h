@@ -7,13 +7,16 @@
 
 /* References that stay: a program prepares once. */
 typedef struct {
-    pw_messaging *messaging;               /* NULL: the node is down */
-    PyObject *states;                      /* what communicators have, by handle */
-    PyObject *classes;                     /* a set, of arrays */
-    PyObject *types;                       /* a dictionary of their types of elements */
-    PyObject *active;                      /* operations that requests stand for, by handle */
-    PyObject *operation;                   /* class of these */
-    PyObject *request, *grequest;          /* MPI's classes */
+    pw_messaging *messaging;      /* NULL: the node is down */
+    PyObject *states;             /* what communicators have, by handle */
+    PyObject *classes;            /* a set, of arrays */
+    PyObject *types;              /* a dictionary of their types of elements */
+    PyObject *datatype;           /* class of MPI's datatypes */
+    PyObject *sizes;              /* of MPI's own types whose elements are plain bytes, by handle */
+    PyObject *pickle;             /* MPI's */
+    PyObject *active;             /* operations that requests stand for, by handle */
+    PyObject *operation;          /* class of these */
+    PyObject *request, *grequest; /* MPI's classes */
     PyObject *start, *wait, *wait_for_all; /* MPI's own Grequest.Start, Request.Wait and Waitall */
     PyObject *at_once; /* a request of MPI's own, as it makes them for what is complete */
     PyObject *null;    /* REQUEST_NULL */
