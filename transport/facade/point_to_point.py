@@ -148,12 +148,12 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
     return send
 
 
-def finish_call(result: int, span: Any) -> None:
-    """Of a call of C that is over: see `finish`."""
+def finish_call(result: int, *spans: Any) -> None:
+    """Of a call of C that is over: see `finish`. spans: the memory that it uses."""
     try:
-        finish(result, span)
+        finish(result, spans[0])
     except BaseException:
-        interrupted(span)
+        interrupted(*spans)
         raise
 
 
@@ -326,7 +326,8 @@ def _nonblocking_receive() -> Callable[..., MPI.Request]:
 
 
 def _exchange() -> Callable[..., None]:
-    call = here.calls.index("Sendrecv")
+    otherwise = bracket("Sendrecv", _exchange_by_halves)
+    call, at_once = here.calls.index("Sendrecv"), calls.exchange
 
     def Sendrecv(
         self: MPI.Comm,
@@ -337,6 +338,25 @@ def _exchange() -> Callable[..., None]:
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
         status: MPI.Status | None = None,
+    ) -> None:
+        status_address = 0 if status is None else MPI._addressof(status)
+        result = at_once(
+            self, sendbuf, dest, sendtag, call, 0, recvbuf, source, recvtag, status_address
+        )
+        if result is NotImplemented:
+            exchange_other(self, sendbuf, dest, sendtag, recvbuf, source, recvtag, status)
+        elif result is not None:
+            finish_call(result, receive_span(recvbuf), send_span(sendbuf))
+
+    def exchange_other(
+        self: MPI.Comm,
+        sendbuf: Any,
+        dest: Any,
+        sendtag: Any,
+        recvbuf: Any,
+        source: Any,
+        recvtag: Any,
+        status: MPI.Status | None,
     ) -> None:
         began_ns = wall_ns()
         dest, sendtag, source, recvtag = c_int(dest), c_int(sendtag), c_int(source), c_int(recvtag)
@@ -358,7 +378,6 @@ def _exchange() -> Callable[..., None]:
             interrupted(outgoing, incoming)
             raise
 
-    otherwise = bracket("Sendrecv", _exchange_by_halves)
     return Sendrecv
 
 

@@ -23,6 +23,9 @@ class _Calls(NamedTuple):
     """comm, buf, dest, tag, call, flags: a request, None for what is complete, or a code."""
     ireceive: Callable[..., Any]
     """comm, buf, source, tag, call, flags: a request, or a code."""
+    exchange: Callable[..., int | None]
+    """comm, sendbuf, dest, sendtag, call, flags, recvbuf, source, recvtag, address of a status:
+    None, or what pw_call_exchange has said."""
     send_object: Callable[..., tuple[int, Any] | None]
     """comm, obj, dest, tag, call, flags: None, or what pw_call_send has said, and the pickle."""
     receive_object: Callable[..., tuple[Any] | int]

@@ -94,12 +94,14 @@ static bool is_array(PyObject *thing)
     return is_known > 0;
 }
 
-static bool is_within(const arguments *read, bool is_receive)
+/* Rank and tag, which the channel has. */
+static bool read_partner(PyObject *rank, PyObject *tag, bool is_receive, arguments *out)
 {
-    const int32_t rank = read->rank, tag = read->tag;
-    return ((rank >= 0 && rank < read->channel->size) ||
-            (is_receive && rank == pw_python.any_source)) &&
-           ((tag >= 0 && tag <= pw_python.tag_limit) || (is_receive && tag == pw_python.any_tag));
+    if (!read_int(rank, &out->rank) || !read_int(tag, &out->tag)) return false;
+    return ((out->rank >= 0 && out->rank < out->channel->size) ||
+            (is_receive && out->rank == pw_python.any_source)) &&
+           ((out->tag >= 0 && out->tag <= pw_python.tag_limit) ||
+            (is_receive && out->tag == pw_python.any_tag));
 }
 
 /* Of one of MPI's own datatypes whose elements are plain bytes; 0: it is another. */
@@ -162,12 +164,10 @@ static bool read_memory(PyObject *specification, bool is_receive, arguments *out
 /* comm, buf or object, rank, tag, call, flags: the last two are ours. All but the second. */
 static bool read_ends(PyObject *const *args, bool is_receive, arguments *out)
 {
-    if (!pw_python.messaging) return false;
-    if (!read_int(args[2], &out->rank) || !read_int(args[3], &out->tag)) return false;
-    out->channel = channel_of(args[0]);
+    out->channel = pw_python.messaging ? channel_of(args[0]) : NULL;
     out->call = (uint32_t)PyLong_AsLong(args[4]);
     out->flags = (uint32_t)PyLong_AsLong(args[5]);
-    return out->channel && is_within(out, is_receive);
+    return out->channel && read_partner(args[2], args[3], is_receive, out);
 }
 
 static bool read_arguments(PyObject *const *args, bool is_receive, arguments *out)
@@ -261,6 +261,35 @@ static PyObject *call_ireceive(PyObject *self, PyObject *const *args, Py_ssize_t
     return posted(pw_call_ireceive, &of);
 }
 
+/* comm, sendbuf, dest, sendtag, call, flags, recvbuf, source, recvtag. */
+static bool read_both(PyObject *const *args, arguments *out, arguments *in)
+{
+    if (!read_arguments(args, false, out)) return false;
+    in->channel = out->channel;
+    if (read_partner(args[7], args[8], true, in) && read_memory(args[6], true, in)) return true;
+    release(out);
+    return false;
+}
+
+static PyObject *call_exchange(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments out, in;
+    int64_t result;
+    (void)self;
+    (void)num_args;
+    if (!read_both(args, &out, &in)) Py_RETURN_NOTIMPLEMENTED;
+    void *status = PyLong_AsVoidPtr(args[9]);
+    Py_BEGIN_ALLOW_THREADS;
+    result = pw_call_exchange(pw_python.messaging, out.call, out.began_ns, out.channel,
+                              (uintptr_t)out.buffer.buf, out.num_bytes, out.rank, out.tag,
+                              (uintptr_t)in.buffer.buf, in.num_bytes, in.rank, in.tag, out.flags,
+                              status);
+    Py_END_ALLOW_THREADS;
+    release(&out);
+    release(&in);
+    return none_or(result);
+}
+
 /* ---- pickled objects. Pickling is within the call, as by bracket.py. */
 
 static void enter(uint32_t call)
@@ -343,6 +372,7 @@ static PyMethodDef functions[] = {
     FUNCTION(call_receive),
     FUNCTION(call_isend),
     FUNCTION(call_ireceive),
+    FUNCTION(call_exchange),
     FUNCTION(call_send_object),
     FUNCTION(call_receive_object),
     FUNCTION(pw_python_wait),
