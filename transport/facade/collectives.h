@@ -60,12 +60,9 @@ typedef struct {
 } pw_vectors;
 
 /* Recursive doubling; neighbours first join in pairs until a power of two is left. Of a long vector
- * (from four ranks on) partners exchange halves instead, combine them, and exchange the results.
- * The arguments are those of pw_vectors: Python makes a struct in 300 ns. */
+ * (from four ranks on) partners exchange halves instead, combine them, and exchange the results. */
 int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                                pw_channel *channel, uint64_t send_address,
-                                uint64_t receive_address, uint64_t count, uint64_t element_bytes,
-                                pw_mpi_handle datatype, pw_mpi_handle op, uint32_t op_traits);
+                                pw_channel *channel, pw_vectors vectors);
 /* Binomial tree, ranks counted on from the root; from rank 0 when the operation does not commute,
  * which then sends the result to the root. receive_address: of the root alone. */
 int64_t pw_collective_reduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,

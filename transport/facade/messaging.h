@@ -52,6 +52,13 @@ struct pw_channel {
     uint32_t world_rank[];
 };
 
+/* The operation of MPI's own that was last found to be its type's: of another such a pair MPI is
+ * asked. Types of users have none, so whoever has the handle of one that was freed is asked, too.
+ */
+typedef struct {
+    pw_mpi_handle op, datatype;
+} pw_tried_operation;
+
 struct pw_messaging {
     pw_messages messages;
     pw_node *node;
@@ -60,7 +67,8 @@ struct pw_messaging {
     pw_call_pause pause;
     void *pause_context;
     pw_scratch *scratches; /* memory for calls */
-    int32_t mpi_error;     /* of the MPI call for which PW_ERR_HOST was returned last */
+    pw_tried_operation tried;
+    int32_t mpi_error; /* of the MPI call for which PW_ERR_HOST was returned last */
 };
 
 /* Send eagerly when the message is short and is_synchronous false; *out NULL then. Else let the

@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 from pagewire.native import ffi, lib
 from pagewire.transport.facade.arguments import c_int
-from pagewire.transport.facade.arrays import CLASSES, TYPES
+from pagewire.transport.facade.arrays import CLASSES, HANDLES, TYPES
 from pagewire.transport.facade.bracket import bracket, replace_calls
 from pagewire.transport.facade.clock import wall_ns
 from pagewire.transport.facade.completion import polled
@@ -40,6 +40,7 @@ from pagewire.transport.facade.patching import native, replace_all
 from pagewire.transport.facade.progress import Composite
 from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
+from pagewire.transport.facade.reductions import PREDEFINED
 from pagewire.transport.facade.selection import CONTIGUOUS_SIZES, Packed
 
 _BLOCKING = frozenset({"send", "rsend", "ssend", "bsend", "recv"})
@@ -92,9 +93,12 @@ def _prepare() -> None:
         states=here.states,
         classes=CLASSES,
         types=TYPES,
+        handles=HANDLES,
         datatype=MPI.Datatype,
         sizes=CONTIGUOUS_SIZES,
         pickle=MPI.pickle,
+        operations=PREDEFINED,
+        in_place=MPI.IN_PLACE,
         active=here.active,
         operation=Operation,
         request=MPI.Request,

@@ -31,6 +31,18 @@ class _Calls(NamedTuple):
     receive_object: Callable[..., tuple[Any] | int]
     """comm, None, source, tag, call, flags, address of a status: the object in a tuple, or what
     pw_call_receive has said."""
+    barrier: Callable[..., int | None]
+    """comm, call. This and the following: None, or what the function of collectives.h has said."""
+    broadcast: Callable[..., int | None]
+    """comm, call, buf, root."""
+    allgather: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf."""
+    alltoall: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf."""
+    allreduce: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf, op."""
+    reduce: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf, op, root."""
     wait: Callable[..., Any]
     """request, call: None, a code, or the operation, which has an error."""
     wait_for_all: Callable[..., Any]

@@ -53,10 +53,14 @@ static int try_operation(const reduction *all)
 {
     uint64_t lower[4] = {0}, higher[4] = {0};
     const pw_vectors *vectors = all->vectors;
+    pw_tried_operation *tried = &all->messaging->tried;
     if (!vectors->count || vectors->element_bytes > sizeof lower ||
-        vectors->op_traits & PW_OP_OF_HOST)
+        vectors->op_traits & PW_OP_OF_HOST ||
+        (tried->op == vectors->op && tried->datatype == vectors->datatype))
         return PW_OK;
-    return reduce_local(all, (uint8_t *)lower, (uint8_t *)higher, 1);
+    const int code = reduce_local(all, (uint8_t *)lower, (uint8_t *)higher, 1);
+    if (code == PW_OK) *tried = (pw_tried_operation){vectors->op, vectors->datatype};
+    return code;
 }
 
 /* num_theirs: elements of what comes. */
@@ -260,14 +264,11 @@ static void store(const reduction *all, const uint8_t *result, uint64_t num_byte
 }
 
 int64_t pw_collective_allreduce(pw_messaging *messaging, uint32_t call, int64_t began_ns,
-                                pw_channel *channel, uint64_t send_address,
-                                uint64_t receive_address, uint64_t count, uint64_t element_bytes,
-                                pw_mpi_handle datatype, pw_mpi_handle op, uint32_t op_traits)
+                                pw_channel *channel, pw_vectors vectors)
 {
-    const pw_vectors vectors = {send_address, receive_address, count, element_bytes, datatype,
-                                op,           op_traits};
     reduction all;
-    int64_t result = open_reduction(&all, messaging, call, began_ns, channel, &vectors, count);
+    int64_t result =
+        open_reduction(&all, messaging, call, began_ns, channel, &vectors, vectors.count);
     if (result == PW_OK) result = allreduce(&all);
     if (result == PW_OK) store(&all, all.mine->bytes, all.num_bytes);
     close_reduction(&all);

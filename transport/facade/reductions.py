@@ -109,14 +109,9 @@ def _reduce(
         _combine(lib.pw_collective_reduce, channel, select(sendbuf, True), None, op, root)
 
 
-def _allreduce_vectors(*arguments: Any) -> int:
-    *first, vectors = arguments
-    return int(lib.pw_collective_allreduce(*first, *vectors))
-
-
 def _allreduce(channel: Channel, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM) -> None:
     sending, receiving = _both(sendbuf, recvbuf)
-    _combine(_allreduce_vectors, channel, sending, receiving, op)
+    _combine(lib.pw_collective_allreduce, channel, sending, receiving, op)
 
 
 def _reduce_scatter_block(

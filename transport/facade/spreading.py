@@ -32,22 +32,15 @@ TAG = int(lib.PW_COLLECTIVE_TAG)
 _LONG_BYTES = int(lib.PW_COLLECTIVE_LONG_BYTES)
 
 
-def whole_call(
-    function: Any, call: int, began_ns: int, channel: Channel, spans: Sequence[Any], *arguments: Any
-) -> None:
-    """A collective of collectives.h. spans: the memory that it uses."""
+def in_c(function: Any, channel: Channel, spans: Sequence[Any], *arguments: Any) -> None:
+    """A function of collectives.h, as part of a call. spans: the memory that it uses."""
     try:
-        result = function(here.messaging, call, began_ns, channel.c, *arguments)
+        result = function(here.messaging, 0, 0, channel.c, *arguments)
         if result:
             finish(result, None)
     except BaseException:
         interrupted(*spans)
         raise
-
-
-def in_c(function: Any, channel: Channel, spans: Sequence[Any], *arguments: Any) -> None:
-    """The same as part of a call that has begun."""
-    whole_call(function, 0, 0, channel, spans, *arguments)
 
 
 def _spans(spans: Sequence[Any]) -> Any:

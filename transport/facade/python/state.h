@@ -11,9 +11,12 @@ typedef struct {
     PyObject *states;             /* what communicators have, by handle */
     PyObject *classes;            /* a set, of arrays */
     PyObject *types;              /* a dictionary of their types of elements */
+    PyObject *handles;            /* the same, as C has them */
     PyObject *datatype;           /* class of MPI's datatypes */
     PyObject *sizes;              /* of MPI's own types whose elements are plain bytes, by handle */
     PyObject *pickle;             /* MPI's */
+    PyObject *operations;         /* MPI's own for reductions, by handle: as C has them */
+    PyObject *in_place;           /* IN_PLACE */
     PyObject *active;             /* operations that requests stand for, by handle */
     PyObject *operation;          /* class of these */
     PyObject *request, *grequest; /* MPI's classes */
@@ -30,6 +33,12 @@ extern pw_python_state pw_python;
 /* Functions for the tuple, see python_calls.py. */
 PyObject *pw_python_wait(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_wait_for_all(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_barrier(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_allgather(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_alltoall(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_allreduce(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_reduce(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_close(PyObject *self, PyObject *nothing);
 /* The classes that theirs are made of; NULL and an exception. */
 PyObject *pw_python_operation_class(void);
