@@ -7,7 +7,7 @@ from pagewire.transport import MPI
 
 pytestmark = pytest.mark.mpi
 
-THINGS = [None, 5, "x" * 1000, {"a": [1, 2]}, np.arange(50_000)]
+THINGS = [None, 5, (), (1, "two"), "x" * 1000, {"a": [1, 2]}, np.arange(50_000)]
 
 
 def same(one, other):

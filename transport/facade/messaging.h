@@ -52,9 +52,8 @@ struct pw_channel {
     uint32_t world_rank[];
 };
 
-/* The operation of MPI's own that was last found to be its type's: of another such a pair MPI is
- * asked. Types of users have none, so whoever has the handle of one that was freed is asked, too.
- */
+/* What was the datatype's operation when MPI was last asked. Both are MPI's own and stay: types of
+ * users have no such operations. */
 typedef struct {
     pw_mpi_handle op, datatype;
 } pw_tried_operation;

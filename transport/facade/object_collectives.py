@@ -8,15 +8,20 @@ from mpi4py import MPI
 from pagewire.transport.facade import spreading
 from pagewire.transport.facade.collectives import replace_collectives, root_of
 from pagewire.transport.facade.objects import loaded, pickled, unpickled
-from pagewire.transport.facade.operations import Channel
+from pagewire.transport.facade.operations import Channel, finish
+from pagewire.transport.facade.point_to_point import finish_call
+from pagewire.transport.facade.python_calls import calls
 
 
 def _send(channel: Channel, thing: Any, dest: int) -> None:
-    spreading.send(channel, pickled(thing), dest)
+    result = calls.send_object_within(channel.address, dest, spreading.TAG, thing)
+    if result is not None:
+        finish_call(*result)
 
 
 def _receive(channel: Channel, source: int) -> Any:
-    return loaded(spreading.receive(channel, source))
+    result = calls.receive_object_within(channel.address, source, spreading.TAG)
+    return finish(result, None) if isinstance(result, int) else result[0]
 
 
 def _exchange(channel: Channel, thing: Any, dest: int, source: int) -> Any:
@@ -28,6 +33,9 @@ def _bcast(channel: Channel, obj: Any, root: int = 0) -> Any:
     if channel.rank == root:
         spreading.broadcast_unsized(channel, pickled(obj), root)
         return obj
+    parent, children = spreading.tree(channel, root)
+    if parent is not None and not children:
+        return _receive(channel, parent)
     return unpickled(spreading.broadcast_unsized(channel, None, root))
 
 

@@ -31,6 +31,10 @@ class _Calls(NamedTuple):
     receive_object: Callable[..., tuple[Any] | int]
     """comm, None, source, tag, call, flags, address of a status: the object in a tuple, or what
     pw_call_receive has said."""
+    send_object_within: Callable[..., tuple[int, Any] | None]
+    """As part of a call: address of a channel, dest, tag, obj: as `send_object`."""
+    receive_object_within: Callable[..., tuple[Any] | int]
+    """The same: address of a channel, source, tag: as `receive_object`."""
     barrier: Callable[..., int | None]
     """comm, call. This and the following: None, or what the function of collectives.h has said."""
     broadcast: Callable[..., int | None]

@@ -20,7 +20,6 @@ from pagewire.transport.facade.operations import (
     finish,
     interrupted,
     receive_within,
-    send_within,
     start_receive,
     start_send,
     wait_for,
@@ -56,10 +55,6 @@ def _land(spans: Sequence[Any], c: Any) -> None:
     for i, span in enumerate(spans):
         if type(span) is Packed:
             span.unpack(c[i].num_bytes)
-
-
-def send(channel: Channel, span: Any, dest: int) -> None:
-    send_within(channel, span, dest, TAG)
 
 
 def receive(channel: Channel, source: int) -> Any:

@@ -90,14 +90,13 @@ static int64_t post(posting *how, const arguments *of)
     return result;
 }
 
-static int64_t receive(const arguments *of, PyObject *status)
+static int64_t receive(const arguments *of, void *status)
 {
-    void *to = PyLong_AsVoidPtr(status);
     int64_t result;
     Py_BEGIN_ALLOW_THREADS;
     result = pw_call_receive(pw_python.messaging, of->call, of->began_ns, of->channel,
                              (uintptr_t)of->memory.buffer.buf, of->memory.num_bytes, of->rank,
-                             of->tag, of->flags, to);
+                             of->tag, of->flags, status);
     Py_END_ALLOW_THREADS;
     return result;
 }
@@ -130,7 +129,7 @@ static PyObject *call_receive(PyObject *self, PyObject *const *args, Py_ssize_t 
     (void)self;
     (void)num_args;
     if (!read_arguments(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
-    const int64_t result = receive(&of, args[6]);
+    const int64_t result = receive(&of, PyLong_AsVoidPtr(args[6]));
     pw_python_release(&of.memory);
     return pw_python_none_or(result);
 }
@@ -200,13 +199,55 @@ static void leave(void)
     Py_END_ALLOW_THREADS;
 }
 
-static PyObject *send_pickle(PyObject *pickle, arguments *of)
+/* NULL and an exception. */
+static PyObject *by_pickle(PyObject **name, const char *method, PyObject *argument)
 {
-    if (PyObject_GetBuffer(pickle, &of->memory.buffer, PyBUF_SIMPLE)) return NULL;
-    of->memory.num_bytes = (uint64_t)of->memory.buffer.len;
-    const int64_t result = post(pw_call_send, of);
-    PyBuffer_Release(&of->memory.buffer);
-    return result ? Py_BuildValue("LO", (long long)result, pickle) : Py_NewRef(Py_None);
+    PyObject *function = pw_python_attribute(pw_python.pickle, name, method);
+    PyObject *result = function ? PyObject_CallFunctionObjArgs(function, argument, NULL) : NULL;
+    Py_XDECREF(function);
+    return result;
+}
+
+/* None; or what pw_call_send has said, and the pickle. */
+static PyObject *send_object(arguments *of, PyObject *thing)
+{
+    static PyObject *name;
+    PyObject *answer = NULL;
+    PyObject *pickle = by_pickle(&name, "dumps", thing);
+    if (pickle && !PyObject_GetBuffer(pickle, &of->memory.buffer, PyBUF_SIMPLE)) {
+        of->memory.num_bytes = (uint64_t)of->memory.buffer.len;
+        const int64_t result = post(pw_call_send, of);
+        PyBuffer_Release(&of->memory.buffer);
+        answer = result ? Py_BuildValue("LO", (long long)result, pickle) : Py_NewRef(Py_None);
+    }
+    Py_XDECREF(pickle);
+    return answer;
+}
+
+/* A tuple of it; NULL and an exception. */
+static PyObject *object_in(const pw_operation *received)
+{
+    static PyObject *name;
+    if (!received->num_bytes) return PyTuple_Pack(1, Py_None);
+    PyObject *pickle = PyMemoryView_FromMemory((char *)(uintptr_t)received->address,
+                                               (Py_ssize_t)received->num_bytes, PyBUF_READ);
+    PyObject *object = pickle ? by_pickle(&name, "loads", pickle) : NULL;
+    PyObject *answer = object ? PyTuple_Pack(1, object) : NULL;
+    Py_XDECREF(object);
+    Py_XDECREF(pickle);
+    return answer;
+}
+
+/* The object in a tuple; or what pw_call_receive has said. */
+static PyObject *receive_object(arguments *of, void *status)
+{
+    of->flags = PW_CALL_KEEP | PW_CALL_UNSIZED;
+    const int64_t result = receive(of, status);
+    pw_operation *operation = result > 0 ? (pw_operation *)(intptr_t)result : NULL;
+    if (!operation || operation->error) return PyLong_FromLongLong(result);
+    PyObject *answer = object_in(operation);
+    pw_call_drop(pw_python.messaging, operation);
+    return answer;
 }
 
 static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
@@ -217,45 +258,46 @@ static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssiz
     if (!read_ends(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
     enter(of.call);
     of.call = 0;
-    PyObject *pickle = PyObject_CallMethod(pw_python.pickle, "dumps", "O", args[1]);
-    PyObject *answer = pickle ? send_pickle(pickle, &of) : NULL;
-    Py_XDECREF(pickle);
+    PyObject *answer = send_object(&of, args[1]);
     leave();
-    return answer;
-}
-
-/* A tuple of it; NULL and an exception. */
-static PyObject *object_in(const pw_operation *received)
-{
-    if (!received->num_bytes) return PyTuple_Pack(1, Py_None);
-    PyObject *pickle = PyMemoryView_FromMemory((char *)(uintptr_t)received->address,
-                                               (Py_ssize_t)received->num_bytes, PyBUF_READ);
-    PyObject *object = pickle ? PyObject_CallMethod(pw_python.pickle, "loads", "O", pickle) : NULL;
-    PyObject *answer = object ? PyTuple_Pack(1, object) : NULL;
-    Py_XDECREF(object);
-    Py_XDECREF(pickle);
     return answer;
 }
 
 static PyObject *call_receive_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
     arguments of = {0};
-    PyObject *answer;
     (void)self;
     (void)num_args;
     if (!read_ends(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
     enter(of.call);
     of.call = 0;
-    of.flags = PW_CALL_KEEP | PW_CALL_UNSIZED;
-    const int64_t result = receive(&of, args[6]);
-    pw_operation *operation = result > 0 ? (pw_operation *)(intptr_t)result : NULL;
-    if (!operation || operation->error) answer = PyLong_FromLongLong(result);
-    else {
-        answer = object_in(operation);
-        pw_call_drop(pw_python.messaging, operation);
-    }
+    PyObject *answer = receive_object(&of, PyLong_AsVoidPtr(args[6]));
     leave();
     return answer;
+}
+
+/* As part of a call, whose arguments are valid: address of a pw_channel, rank, tag, object. */
+static arguments read_part(PyObject *const *args)
+{
+    return (arguments){.channel = PyLong_AsVoidPtr(args[0]),
+                       .rank = (int32_t)PyLong_AsLong(args[1]),
+                       .tag = (int32_t)PyLong_AsLong(args[2])};
+}
+
+static PyObject *part_send_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments of = read_part(args);
+    (void)self;
+    (void)num_args;
+    return send_object(&of, args[3]);
+}
+
+static PyObject *part_receive_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments of = read_part(args);
+    (void)self;
+    (void)num_args;
+    return receive_object(&of, NULL);
 }
 
 #define FUNCTION(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
@@ -269,6 +311,8 @@ static PyMethodDef functions[] = {
     FUNCTION(call_exchange),
     FUNCTION(call_send_object),
     FUNCTION(call_receive_object),
+    FUNCTION(part_send_object),
+    FUNCTION(part_receive_object),
     FUNCTION(pw_python_barrier),
     FUNCTION(pw_python_broadcast),
     FUNCTION(pw_python_allgather),
