@@ -8,6 +8,7 @@ import pytest
 
 from pagewire.native import ffi, lib
 from pagewire.transport import MPI
+from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 
 pytestmark = pytest.mark.mpi
@@ -220,3 +221,77 @@ def test_reduce_scatter_of_uneven_parts_learns_the_counts(comm):
     first = rank * (rank + 1) // 2
     expected = (first + np.arange(rank + 1)) * size + size * (size - 1) / 2
     assert (received == expected).all()
+
+
+FORMS = {
+    "array": lambda array: array,
+    "list": lambda array: [array, MPI.DOUBLE],
+    "general": lambda array: [array, array.size, MPI.DOUBLE],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("count", [1, 3, 700, 5000])
+def test_arrays_and_specifications_move_alike(comm, form, count):
+    """In one call of C, and in Python: `general` has counts, which of blocks are those of one."""
+    rank, size, given = comm.rank, comm.size, FORMS[form]
+    mine = np.arange(count) + 1000.0 * rank
+    everybodys = np.concatenate([np.arange(count) + 1000.0 * i for i in range(size)])
+    blocks = (lambda array: [array, count, MPI.DOUBLE]) if form == "general" else FORMS[form]
+    for root in range(size):
+        received = np.zeros(count * size)
+        comm.Gather(given(mine), blocks(received) if rank == root else None, root)
+        assert (received == (everybodys if rank == root else 0)).all()
+        if rank == root:
+            received[: root * count] = received[(root + 1) * count :] = 0
+        comm.Gather(
+            MPI.IN_PLACE if rank == root else given(mine),
+            blocks(received) if rank == root else None,
+            root,
+        )
+        assert (received == (everybodys if rank == root else 0)).all()
+        own = np.zeros(count)
+        comm.Scatter(blocks(everybodys) if rank == root else None, given(own), root)
+        assert (own == mine).all()
+        own[:] = 7
+        comm.Scatter(
+            blocks(everybodys) if rank == root else None,
+            MPI.IN_PLACE if rank == root else given(own),
+            root,
+        )
+        assert (own == (7 if rank == root else mine)).all()
+        total = np.zeros(count)
+        comm.Reduce(given(mine), given(total) if rank == root else None, MPI.MAX, root)
+        assert (total == (np.arange(count) + 1000.0 * (size - 1) if rank == root else 0)).all()
+        sent = mine.copy()
+        comm.Bcast(given(sent), root)
+        assert (sent == np.arange(count) + 1000.0 * root).all()
+    received = np.zeros(count * size)
+    comm.Allgather(given(mine), blocks(received))
+    assert (received == everybodys).all()
+    total = mine.copy()
+    comm.Allreduce(MPI.IN_PLACE, given(total))
+    assert (total == size * np.arange(count) + 500.0 * size * (size - 1)).all()
+    turned = np.zeros(count * size)
+    comm.Alltoall(blocks(np.repeat(np.arange(size) + 10.0 * rank, count)), blocks(turned))
+    assert (turned == np.repeat(rank + 10.0 * np.arange(size), count)).all()
+
+
+def test_c_takes_arrays(comm):
+    """Not Python, which would do as well."""
+    array, whole = np.ones(2), np.ones(2 * comm.size)
+    call = here.calls.index("Bcast")
+    assert calls.barrier(comm, call) is None
+    assert calls.broadcast(comm, call, array, 0) is None
+    for list_of in (lambda memory: memory, lambda memory: [memory, MPI.DOUBLE]):
+        one, all_of_them = list_of(array), list_of(whole)
+        assert calls.allgather(comm, call, one, all_of_them) is None
+        assert calls.alltoall(comm, call, all_of_them, list_of(whole.copy())) is None
+        assert calls.gather(comm, call, one, all_of_them, 0) is None
+        assert calls.scatter(comm, call, all_of_them, one, 0) is None
+        assert calls.allreduce(comm, call, MPI.IN_PLACE, one, MPI.SUM) is None
+        assert calls.reduce(comm, call, one, list_of(array.copy()), MPI.SUM, 0) is None
+    mismatched = [array, MPI.INT]
+    assert calls.allreduce(comm, call, MPI.IN_PLACE, mismatched, MPI.SUM) is NotImplemented
+    assert calls.reduce(comm, call, array, array, MPI.OP_NULL, 0) is NotImplemented
+    assert calls.gather(comm, call, array, whole, comm.size) is NotImplemented

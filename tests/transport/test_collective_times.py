@@ -45,6 +45,11 @@ for count in (0, 1, 4):
         [[mine, count, spread], all_of])
     compare(f"Allgather {count}", world.Allgather, [send, all_of],
         [[mine, count, spread], [whole, count, spread]])
+    for root in range(size):
+        compare(f"Gather {count} {root}", world.Gather, [send, all_of],
+            [[mine, count, spread], [whole, count, spread]], root)
+        compare(f"Scatter {count} {root}", world.Scatter, [all_of, receive],
+            [[whole, count, spread], [mine, count, spread]], root)
 with open(f"{sys.argv[1]}/{rank}", "w") as file:
     json.dump(times, file)
 """

@@ -56,6 +56,20 @@ def _exchange(at_once: Callable[..., Any]) -> Callable[..., Any]:
     return form
 
 
+def _with_root(at_once: Callable[..., Any]) -> Callable[..., Any]:
+    def form(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
+        def move(self: MPI.Comm, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+            result = at_once(self, call, sendbuf, recvbuf, root)
+            if result is NotImplemented:
+                otherwise(self, sendbuf, recvbuf, root)
+            elif result is not None:
+                finish_call(result, recvbuf, sendbuf)
+
+        return move
+
+    return form
+
+
 def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
     at_once = calls.allreduce
 
@@ -91,6 +105,8 @@ def install() -> None:
         "Bcast": _bcast,
         "Allgather": _exchange(calls.allgather),
         "Alltoall": _exchange(calls.alltoall),
+        "Gather": _with_root(calls.gather),
+        "Scatter": _with_root(calls.scatter),
         "Allreduce": _allreduce,
         "Reduce": _reduce,
     }

@@ -43,6 +43,10 @@ class _Calls(NamedTuple):
     """comm, call, sendbuf, recvbuf."""
     alltoall: Callable[..., int | None]
     """comm, call, sendbuf, recvbuf."""
+    gather: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf, root."""
+    scatter: Callable[..., int | None]
+    """comm, call, sendbuf, recvbuf, root."""
     allreduce: Callable[..., int | None]
     """comm, call, sendbuf, recvbuf, op."""
     reduce: Callable[..., int | None]

@@ -317,6 +317,8 @@ static PyMethodDef functions[] = {
     FUNCTION(pw_python_broadcast),
     FUNCTION(pw_python_allgather),
     FUNCTION(pw_python_alltoall),
+    FUNCTION(pw_python_gather),
+    FUNCTION(pw_python_scatter),
     FUNCTION(pw_python_allreduce),
     FUNCTION(pw_python_reduce),
     FUNCTION(pw_python_wait),

@@ -1,5 +1,6 @@
 /* Collectives of arrays, each in one call (collectives.h); other memory, datatypes, operations and
  * roots are left to Python, which exchanges the same messages. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "node/clock.h"
@@ -139,6 +140,133 @@ PyObject *pw_python_alltoall(PyObject *self, PyObject *const *args, Py_ssize_t n
     Py_END_ALLOW_THREADS;
     release_arrays(&both);
     return pw_python_none_or(result);
+}
+
+/* ---- Gather and Scatter of short blocks, which meet in a tree */
+
+typedef struct {
+    collective of;
+    pw_python_memory whole, own; /* of the root: all blocks; of each rank: its own */
+    bool has_whole, has_own;     /* the root's own may be in its place */
+    int32_t root;
+    uint64_t block_bytes;
+    uint8_t *tree; /* of the rank's subtree, ranks counted on from the root */
+} in_tree;
+
+static void release_tree(in_tree *all)
+{
+    if (all->has_whole) pw_python_release(&all->whole);
+    if (all->has_own) pw_python_release(&all->own);
+}
+
+static bool has_room(in_tree *all)
+{
+    const uint32_t size = (uint32_t)all->of.channel->size,
+                   relative = ((uint32_t)all->of.channel->rank + size - (uint32_t)all->root) % size;
+    const uint32_t step = relative & -relative;
+    const uint32_t num_ranks = !relative ? size : step < size - relative ? step : size - relative;
+    if (!all->block_bytes || all->block_bytes > PW_COLLECTIVE_LONG_BYTES) return false;
+    all->tree = malloc(num_ranks * all->block_bytes);
+    return all->tree != NULL;
+}
+
+/* whole, own: specifications. is_gather: own is sent, whole is received. */
+static bool open_tree(in_tree *all, PyObject *whole, PyObject *own, bool is_gather)
+{
+    const uint64_t size = (uint64_t)all->of.channel->size;
+    const bool is_root = all->root == all->of.channel->rank;
+    pw_mpi_handle type = 0, own_type = 0;
+    if (own == pw_python.in_place) own = Py_None;
+    if (is_root) all->has_whole = pw_python_read_array(whole, is_gather, &all->whole, &type);
+    if (!is_root || own != Py_None)
+        all->has_own = pw_python_read_array(own, !is_gather, &all->own, &own_type);
+    if (is_root ? !all->has_whole : !all->has_own) return false;
+    all->block_bytes = is_root ? all->whole.num_bytes / size : all->own.num_bytes;
+    if (is_root && all->whole.num_bytes % (size * (uint64_t)all->whole.buffer.itemsize))
+        return false;
+    if (is_root && own != Py_None &&
+        (!all->has_own || own_type != type || all->own.num_bytes != all->block_bytes))
+        return false;
+    return has_room(all);
+}
+
+static uint8_t *block_of(const in_tree *all, int64_t rank)
+{
+    return (uint8_t *)all->whole.buffer.buf + (uint64_t)rank * all->block_bytes;
+}
+
+/* The other ranks' blocks, between the root's array and its tree. */
+static void move_others(const in_tree *all, bool is_gather)
+{
+    const int64_t size = all->of.channel->size;
+    for (int64_t i = 1; i < size; i++) {
+        uint8_t *in_array = block_of(all, (i + all->root) % size),
+                *in_memory = all->tree + (uint64_t)i * all->block_bytes;
+        memcpy(is_gather ? in_array : in_memory, is_gather ? in_memory : in_array,
+               all->block_bytes);
+    }
+}
+
+static int64_t gather(in_tree *all)
+{
+    const collective *of = &all->of;
+    if (!all->has_whole) memcpy(all->tree, all->own.buffer.buf, all->block_bytes);
+    else if (all->has_own) memmove(block_of(all, all->root), all->own.buffer.buf, all->block_bytes);
+    const int64_t result =
+        pw_collective_gather(pw_python.messaging, of->call, of->began_ns, of->channel,
+                             (uintptr_t)all->tree, all->block_bytes, all->root);
+    if (result == PW_OK && all->has_whole) move_others(all, true);
+    return result;
+}
+
+static int64_t scatter(in_tree *all)
+{
+    const collective *of = &all->of;
+    uint64_t num_received = 0;
+    if (all->has_whole) move_others(all, false);
+    const int64_t result =
+        pw_collective_scatter(pw_python.messaging, of->call, of->began_ns, of->channel,
+                              (uintptr_t)all->tree, all->block_bytes, all->root, &num_received);
+    if (all->has_whole && all->has_own)
+        memmove(all->own.buffer.buf, block_of(all, all->root), all->block_bytes);
+    else if (!all->has_whole && result == PW_OK)
+        memcpy(all->own.buffer.buf, all->tree, num_received);
+    return result;
+}
+
+/* args: comm, call, ..., root. After an error the NI may still use the tree, which stays. */
+static PyObject *through_tree(PyObject *const *args, PyObject *whole, PyObject *own, bool is_gather)
+{
+    in_tree all = {.tree = NULL};
+    int64_t result;
+    if (!read_call(args[0], args[1], &all.of) || !read_root(&all.of, args[4], &all.root))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (!open_tree(&all, whole, own, is_gather)) {
+        release_tree(&all);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    result = is_gather ? gather(&all) : scatter(&all);
+    Py_END_ALLOW_THREADS;
+    if (result == PW_OK) free(all.tree);
+    release_tree(&all);
+    return pw_python_none_or(result);
+}
+
+/* comm, call, sendbuf, recvbuf, root. */
+PyObject *pw_python_gather(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    (void)self;
+    (void)num_args;
+    return through_tree(args, args[3], args[2], true);
+}
+
+/* comm, call, sendbuf, recvbuf, root. */
+PyObject *pw_python_scatter(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    (void)self;
+    (void)num_args;
+    return through_tree(args, args[2], args[3], false);
 }
 
 /* ---- reductions */

@@ -37,6 +37,8 @@ PyObject *pw_python_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nu
 PyObject *pw_python_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_allgather(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_alltoall(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_gather(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_scatter(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_allreduce(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_reduce(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_close(PyObject *self, PyObject *nothing);
