@@ -30,6 +30,7 @@ GROUPS: dict[str, Group] = {
         engines.ENGINE,
         messages.COLLECTIVES,
         messages.RATE,
+        messages.CALLS,
         messages.ONE_SIDED,
         engines.FAULTS,
         apps.GROUP,

@@ -164,6 +164,43 @@ def _rate_goals(rows: Rows) -> list[Goal]:
     ]
 
 
+_CALLS = (
+    "Send(array)",
+    "Send((array, type))",
+    "Send((array, count, type))",
+    "Send(bytearray)",
+    "send(object)",
+    "Sendrecv(array)",
+    "Gather(array)",
+    "Scatter(array)",
+    "Reduce(array)",
+    "Allreduce(array)",
+    "allreduce(object)",
+)
+"""The ranks have them too."""
+_CALL_BYTES, _SLOWEST_CALL = 8, 2.0
+
+
+def _measure_calls(conditions: Conditions) -> Rows:
+    conditions.begin_step("calls")
+    measured = _measure(conditions, 2, [(call, _CALL_BYTES) for call in _CALLS], 7, 0.03)
+    return [
+        {
+            "operation": call,
+            "num_bytes": num_bytes,
+            "plain_s": times.plain_s,
+            "facade_s": times.ni_s,
+            "ratio": times.ni_s / times.plain_s,
+            "virtual_s": times.virtual_s,
+        }
+        for (call, num_bytes), times in measured.items()
+    ]
+
+
+def _call_goals(rows: Rows) -> list[Goal]:
+    return [Goal("slowest call / plain", _SLOWEST_CALL, max(row["ratio"] for row in rows))]
+
+
 _RANKS, _RANKS_QUICK = {"facade": (2, 4, 8), "fabric": (2, 4)}, (2,)
 _COLLECTIVE_BYTES, _COLLECTIVE_BYTES_QUICK = (8, 65536, 1 << 20), (8,)
 _COLLECTIVES = ("Allreduce", "Bcast", "Alltoall")
@@ -319,6 +356,19 @@ COLLECTIVES = Group(
     goals=_collective_goals,
     num_steps=lambda quick, transport: len(_ranks(quick, transport)),
     transports=BOTH,
+)
+CALLS = Group(
+    "calls",
+    Layout(
+        "calls of 2 ranks as programs write them, 8 B",
+        Column("operation", "call"),
+        _PLAIN,
+        _ON_NI,
+        Column("ratio", "{}/\nplain"),
+        _VIRTUAL,
+    ),
+    measure=_measure_calls,
+    goals=_call_goals,
 )
 ONE_SIDED = Group(
     "one-sided",

@@ -62,6 +62,89 @@ def _ping_pong(side: _Side, num_bytes: int) -> _Made:
     return by_second if side.rank else by_first, lambda: (buffer == 1).all()
 
 
+def _written(of: Callable[[Any], Any]) -> Callable[[_Side, int], _Made]:
+    """A ping-pong whose calls are given a buffer as `of` writes it."""
+
+    def make(side: _Side, num_bytes: int) -> _Made:
+        array, comm = np.full(num_bytes // _DOUBLE_BYTES, side.rank + 1.0), side.comm
+        specification, partner = of(array), 1 - side.rank
+        send, recv = side.methods("Send", "Recv")
+
+        def work(times: int) -> None:
+            for _ in range(times):
+                if partner:
+                    send(comm, specification, partner)
+                recv(comm, specification, partner)
+                if not partner:
+                    send(comm, specification, partner)
+
+        return work, lambda: (np.frombuffer(_memory_of(specification)) == 1).all()
+
+    return make
+
+
+def _memory_of(specification: Any) -> Any:
+    return specification[0] if isinstance(specification, tuple) else specification
+
+
+def _objects(side: _Side, num_bytes: int) -> _Made:
+    comm, partner = side.comm, 1 - side.rank
+    send, recv = side.methods("send", "recv")
+    held = [bytes(num_bytes) if side.rank else b"x" * num_bytes]
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            if partner:
+                send(comm, held[0], partner)
+            held[0] = recv(comm, None, partner)
+            if not partner:
+                send(comm, held[0], partner)
+
+    return work, lambda: held[0] == b"x" * num_bytes
+
+
+def _exchange(side: _Side, num_bytes: int) -> _Made:
+    mine, comm, partner = np.full(num_bytes, side.rank, np.uint8), side.comm, 1 - side.rank
+    theirs = np.full(num_bytes, 9, np.uint8)
+    (sendrecv,) = side.methods("Sendrecv")
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            sendrecv(comm, mine, partner, 0, theirs, partner)
+
+    return work, lambda: (theirs == partner).all()
+
+
+def _allreduce_objects(side: _Side, _num_bytes: int) -> _Made:
+    comm, sums = side.comm, [0]
+    (allreduce,) = side.methods("allreduce")
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            sums[0] = allreduce(comm, side.rank + 1)
+
+    return work, lambda: sums[0] == side.size * (side.size + 1) // 2
+
+
+def _rooted(name: str) -> Callable[[_Side, int], _Made]:
+    """Gather, Scatter or Reduce; the root goes round."""
+
+    def make(side: _Side, num_bytes: int) -> _Made:
+        comm, size = side.comm, side.size
+        own, whole = np.ones(num_bytes // _DOUBLE_BYTES), np.ones(num_bytes // _DOUBLE_BYTES * size)
+        into = np.zeros(own.size)
+        given = {"Gather": (own, whole), "Scatter": (whole, into), "Reduce": (own, into)}[name]
+        (method,) = side.methods(name)
+
+        def work(times: int) -> None:
+            for i in range(times):
+                method(comm, *given, root=i % size)
+
+        return work, lambda: set(given[1]) <= {0, 1, size}
+
+    return make
+
+
 def _rate(side: _Side, num_bytes: int) -> _Made:
     """A window of Isend against one of Irecv, Waitall, a short answer: it keeps the sender from
     running more than a window ahead."""
@@ -122,6 +205,17 @@ _OPERATIONS: Mapping[str, tuple[Callable[[_Side, int], _Made], int, int]] = {
     "Allreduce": (_collective("Allreduce"), 1, 0),
     "Bcast": (_bcast, 1, 0),
     "Alltoall": (_collective("Alltoall"), 1, 0),
+    "Send(array)": (_written(lambda array: array), 2, 2),
+    "Send((array, type))": (_written(lambda array: (array, MPI.DOUBLE)), 2, 2),
+    "Send((array, count, type))": (_written(lambda a: (a, a.size, MPI.DOUBLE)), 2, 2),
+    "Send(bytearray)": (_written(lambda array: bytearray(array.tobytes())), 2, 2),
+    "send(object)": (_objects, 2, 2),
+    "Sendrecv(array)": (_exchange, 1, 2),
+    "Gather(array)": (_rooted("Gather"), 1, 0),
+    "Scatter(array)": (_rooted("Scatter"), 1, 0),
+    "Reduce(array)": (_rooted("Reduce"), 1, 0),
+    "Allreduce(array)": (_collective("Allreduce"), 1, 0),
+    "allreduce(object)": (_allreduce_objects, 1, 0),
 }
 """How each is made, its messages in a repetition (one behind the other), the ranks that it needs
 (0: any number)."""
