@@ -141,6 +141,17 @@ def _testing() -> Callable[..., bool]:
     call, active = here.calls.index("Test"), here.active
 
     def Test(self: MPI.Request, status: Status = None) -> bool:
+        result = NotImplemented if status is not None else calls.test(self, call)
+        if result is True or result is False:
+            return result
+        if result is NotImplemented:
+            return test_otherwise(self, status)
+        if isinstance(result, Operation):
+            assert result.error is not None
+            raise result.error
+        raise here.failure(result, active[self.handle].describe())
+
+    def test_otherwise(self: MPI.Request, status: Status) -> bool:
         began_ns = wall_ns()
         operation = active.get(self.handle)
         if not isinstance(operation, Operation):

@@ -53,6 +53,8 @@ class _Calls(NamedTuple):
     """comm, call, sendbuf, recvbuf, op, root."""
     wait: Callable[..., Any]
     """request, call: None, a code, or the operation, which has an error."""
+    test: Callable[..., Any]
+    """request, call: whether it is over, a code, or the operation, which has an error."""
     wait_for_all: Callable[..., Any]
     """list of requests, call: None, a code, or the operations, of which some have errors."""
     close: Callable[[], None]

@@ -322,6 +322,7 @@ static PyMethodDef functions[] = {
     FUNCTION(pw_python_allreduce),
     FUNCTION(pw_python_reduce),
     FUNCTION(pw_python_wait),
+    FUNCTION(pw_python_test),
     FUNCTION(pw_python_wait_for_all),
     {"close", pw_python_close, METH_NOARGS, NULL},
 };

@@ -263,6 +263,30 @@ PyObject *pw_python_wait(PyObject *self, PyObject *const *args, Py_ssize_t num_a
     return answer;
 }
 
+/* request, call. */
+PyObject *pw_python_test(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    const int64_t began_ns = pw_clock_wall_ns();
+    const uint32_t call = (uint32_t)PyLong_AsLong(args[1]);
+    PyObject *answer = NULL;
+    waited of;
+    int code;
+    (void)self;
+    (void)num_args;
+    const int found = look_up(args[0], &of);
+    if (found >= 0 && !of.held) answer = Py_NewRef(Py_NotImplemented);
+    if (found > 0 && of.held) {
+        Py_BEGIN_ALLOW_THREADS;
+        code = pw_call_test(pw_python.messaging, call, began_ns, of.held->c);
+        Py_END_ALLOW_THREADS;
+        if (code < 0) answer = PyLong_FromLong(code);
+        else if (code == 0) answer = Py_NewRef(Py_False);
+        else if (!finish(&of)) answer = Py_NewRef(is_well(of.held) ? Py_True : (PyObject *)of.held);
+    }
+    let_go(&of);
+    return answer;
+}
+
 /* 1: all are well, 0: some have an error, a code, or -1 and an exception. */
 static int wait_for(waited *all, Py_ssize_t num, uint32_t call, int64_t began_ns, int *code)
 {

@@ -32,6 +32,7 @@ extern pw_python_state pw_python;
 
 /* Functions for the tuple, see python_calls.py. */
 PyObject *pw_python_wait(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
+PyObject *pw_python_test(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_wait_for_all(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_barrier(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
 PyObject *pw_python_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t num_args);
