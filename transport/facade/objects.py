@@ -17,6 +17,7 @@ from pagewire.transport.facade.operations import (
     ANY_TAG,
     SYNCHRONOUS,
     Operation,
+    complete_request,
     exchange_within,
     finish,
     receive_within,
@@ -96,6 +97,24 @@ def _blocking_send(name: str, synchronous: bool) -> Callable[..., None]:
             otherwise(self, obj, dest, tag)
         elif result is not None:
             finish_call(*result)
+
+    return send
+
+
+def _nonblocking_send(name: str, synchronous: bool) -> Callable[..., MPI.Request]:
+    flags = SYNCHRONOUS if synchronous else 0
+    otherwise = bracket(name, _sender(name, partial(start_request, synchronous=synchronous)))
+    call, at_once = here.calls.index(name), calls.isend_object
+
+    def send(self: MPI.Comm, obj: Any, dest: int, tag: int = 0) -> MPI.Request:
+        result = at_once(self, obj, dest, tag, call, flags)
+        if result is None:
+            return complete_request()
+        if result is NotImplemented:
+            return otherwise(self, obj, dest, tag)
+        if isinstance(result, int):
+            raise here.failure(result, f"{name} to rank {dest}")
+        return result
 
     return send
 
@@ -189,13 +208,13 @@ def install() -> None:
         {
             "send": _blocking_send("send", False),
             "ssend": _blocking_send("ssend", True),
+            "isend": _nonblocking_send("isend", False),
+            "issend": _nonblocking_send("issend", True),
             "recv": _blocking_receive(),
         },
     )
     posts: dict[str, Callable[..., Any]] = {
         "bsend": start_buffered,
-        "isend": start_request,
-        "issend": partial(start_request, synchronous=True),
         "ibsend": buffered_request,
     }
     replace_calls(MPI.Comm, {name: _sender(name, post) for name, post in posts.items()})

@@ -28,6 +28,8 @@ class _Calls(NamedTuple):
     None, or what pw_call_exchange has said."""
     send_object: Callable[..., tuple[int, Any] | None]
     """comm, obj, dest, tag, call, flags: None, or what pw_call_send has said, and the pickle."""
+    isend_object: Callable[..., Any]
+    """comm, obj, dest, tag, call, flags: as `isend`."""
     receive_object: Callable[..., tuple[Any] | int]
     """comm, None, source, tag, call, flags, address of a status: the object in a tuple, or what
     pw_call_receive has said."""

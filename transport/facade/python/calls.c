@@ -208,19 +208,28 @@ static PyObject *by_pickle(PyObject **name, const char *method, PyObject *argume
     return result;
 }
 
+/* Its pickle, to be released; false and an exception. */
+static bool open_pickle(PyObject *thing, pw_python_memory *out)
+{
+    static PyObject *name;
+    out->owner = by_pickle(&name, "dumps", thing);
+    if (!out->owner) return false;
+    if (!PyObject_GetBuffer(out->owner, &out->buffer, PyBUF_SIMPLE)) {
+        out->num_bytes = (uint64_t)out->buffer.len;
+        return true;
+    }
+    Py_DECREF(out->owner);
+    return false;
+}
+
 /* None; or what pw_call_send has said, and the pickle. */
 static PyObject *send_object(arguments *of, PyObject *thing)
 {
-    static PyObject *name;
-    PyObject *answer = NULL;
-    PyObject *pickle = by_pickle(&name, "dumps", thing);
-    if (pickle && !PyObject_GetBuffer(pickle, &of->memory.buffer, PyBUF_SIMPLE)) {
-        of->memory.num_bytes = (uint64_t)of->memory.buffer.len;
-        const int64_t result = post(pw_call_send, of);
-        PyBuffer_Release(&of->memory.buffer);
-        answer = result ? Py_BuildValue("LO", (long long)result, pickle) : Py_NewRef(Py_None);
-    }
-    Py_XDECREF(pickle);
+    if (!open_pickle(thing, &of->memory)) return NULL;
+    const int64_t result = post(pw_call_send, of);
+    PyObject *answer =
+        result ? Py_BuildValue("LO", (long long)result, of->memory.owner) : Py_NewRef(Py_None);
+    pw_python_release(&of->memory);
     return answer;
 }
 
@@ -259,6 +268,19 @@ static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssiz
     enter(of.call);
     of.call = 0;
     PyObject *answer = send_object(&of, args[1]);
+    leave();
+    return answer;
+}
+
+static PyObject *call_isend_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    arguments of = {0};
+    (void)self;
+    (void)num_args;
+    if (!read_ends(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
+    enter(of.call);
+    of.call = 0;
+    PyObject *answer = open_pickle(args[1], &of.memory) ? posted(pw_call_isend, &of) : NULL;
     leave();
     return answer;
 }
@@ -310,6 +332,7 @@ static PyMethodDef functions[] = {
     FUNCTION(call_ireceive),
     FUNCTION(call_exchange),
     FUNCTION(call_send_object),
+    FUNCTION(call_isend_object),
     FUNCTION(call_receive_object),
     FUNCTION(part_send_object),
     FUNCTION(part_receive_object),
