@@ -1,6 +1,5 @@
 /* Collectives of arrays, each in one call (collectives.h); other memory, datatypes, operations and
  * roots are left to Python, which exchanges the same messages. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "node/clock.h"
@@ -150,7 +149,8 @@ typedef struct {
     bool has_whole, has_own;     /* the root's own may be in its place */
     int32_t root;
     uint64_t block_bytes;
-    uint8_t *tree; /* of the rank's subtree, ranks counted on from the root */
+    uint8_t *tree; /* of the rank's subtree, ranks counted on from the root; Python's memory, as by
+                      the general way: it may fault */
 } in_tree;
 
 static void release_tree(in_tree *all)
@@ -166,7 +166,7 @@ static bool has_room(in_tree *all)
     const uint32_t step = relative & -relative;
     const uint32_t num_ranks = !relative ? size : step < size - relative ? step : size - relative;
     if (!all->block_bytes || all->block_bytes > PW_COLLECTIVE_LONG_BYTES) return false;
-    all->tree = malloc(num_ranks * all->block_bytes);
+    all->tree = PyMem_Malloc(num_ranks * all->block_bytes);
     return all->tree != NULL;
 }
 
@@ -248,7 +248,7 @@ static PyObject *through_tree(PyObject *const *args, PyObject *whole, PyObject *
     Py_BEGIN_ALLOW_THREADS;
     result = is_gather ? gather(&all) : scatter(&all);
     Py_END_ALLOW_THREADS;
-    if (result == PW_OK) free(all.tree);
+    if (result == PW_OK) PyMem_Free(all.tree);
     release_tree(&all);
     return pw_python_none_or(result);
 }
