@@ -149,8 +149,7 @@ typedef struct {
     bool has_whole, has_own;     /* the root's own may be in its place */
     int32_t root;
     uint64_t block_bytes;
-    uint8_t *tree; /* of the rank's subtree, ranks counted on from the root; Python's memory, as by
-                      the general way: it may fault */
+    uint8_t *tree; /* of the rank's subtree, ranks counted on from the root */
 } in_tree;
 
 static void release_tree(in_tree *all)
@@ -159,6 +158,7 @@ static void release_tree(in_tree *all)
     if (all->has_own) pw_python_release(&all->own);
 }
 
+/* The tree is of Python's memory, as by the general way: it may fault. */
 static bool has_room(in_tree *all)
 {
     const uint32_t size = (uint32_t)all->of.channel->size,
