@@ -44,9 +44,9 @@ _Made = tuple[Work, Callable[[], Any]]
 """An operation to be measured, and whether the data that it has moved are right."""
 
 
-def _ping_pong(side: _Side, num_bytes: int) -> _Made:
-    # Rank 0's bytes come back to it, so both ranks end up with them.
-    buffer, comm = np.full(num_bytes, 1 + side.rank, np.uint8), side.comm
+def _there_and_back(side: _Side, buffer: Any) -> Work:
+    """Rank 0's bytes come back to it, so both ranks end up with them. buffer: as calls take it."""
+    comm = side.comm
     send, recv = side.methods("Send", "Recv")
 
     def by_first(times: int) -> None:
@@ -59,32 +59,23 @@ def _ping_pong(side: _Side, num_bytes: int) -> _Made:
             recv(comm, buffer, 0)
             send(comm, buffer, 0)
 
-    return by_second if side.rank else by_first, lambda: (buffer == 1).all()
+    return by_second if side.rank else by_first
+
+
+def _ping_pong(side: _Side, num_bytes: int) -> _Made:
+    buffer = np.full(num_bytes, 1 + side.rank, np.uint8)
+    return _there_and_back(side, buffer), lambda: (buffer == 1).all()
 
 
 def _written(of: Callable[[Any], Any]) -> Callable[[_Side, int], _Made]:
     """A ping-pong whose calls are given a buffer as `of` writes it."""
 
     def make(side: _Side, num_bytes: int) -> _Made:
-        array, comm = np.full(num_bytes // _DOUBLE_BYTES, side.rank + 1.0), side.comm
-        specification, partner = of(array), 1 - side.rank
-        send, recv = side.methods("Send", "Recv")
-
-        def work(times: int) -> None:
-            for _ in range(times):
-                if partner:
-                    send(comm, specification, partner)
-                recv(comm, specification, partner)
-                if not partner:
-                    send(comm, specification, partner)
-
-        return work, lambda: (np.frombuffer(_memory_of(specification)) == 1).all()
+        buffer = of(np.full(num_bytes // _DOUBLE_BYTES, side.rank + 1.0))
+        memory = np.frombuffer(buffer[0] if isinstance(buffer, tuple) else buffer)
+        return _there_and_back(side, buffer), lambda: (memory == 1).all()
 
     return make
-
-
-def _memory_of(specification: Any) -> Any:
-    return specification[0] if isinstance(specification, tuple) else specification
 
 
 def _objects(side: _Side, num_bytes: int) -> _Made:
