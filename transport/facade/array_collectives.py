@@ -16,15 +16,21 @@ from pagewire.transport.facade.python_calls import calls
 from pagewire.transport.facade.rank import here
 
 
+def _end(result: Any, otherwise: Callable[..., Any], comm: MPI.Comm, *arguments: Any) -> None:
+    """Of a call that C has not ended well: it has left it to Python, or says why."""
+    if result is NotImplemented:
+        otherwise(comm, *arguments)
+    else:
+        finish_call(result, None, *arguments)
+
+
 def _barrier(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
     at_once = calls.barrier
 
     def Barrier(self: MPI.Comm) -> None:
         result = at_once(self, call)
-        if result is NotImplemented:
-            otherwise(self)
-        elif result is not None:
-            finish_call(result, None)
+        if result is not None:
+            _end(result, otherwise, self)
 
     return Barrier
 
@@ -34,10 +40,8 @@ def _bcast(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
 
     def Bcast(self: MPI.Comm, buf: Any, root: int = 0) -> None:
         result = at_once(self, call, buf, root)
-        if result is NotImplemented:
-            otherwise(self, buf, root)
-        elif result is not None:
-            finish_call(result, buf)
+        if result is not None:
+            _end(result, otherwise, self, buf, root)
 
     return Bcast
 
@@ -46,10 +50,8 @@ def _exchange(at_once: Callable[..., Any]) -> Callable[..., Any]:
     def form(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         def exchange(self: MPI.Comm, sendbuf: Any, recvbuf: Any) -> None:
             result = at_once(self, call, sendbuf, recvbuf)
-            if result is NotImplemented:
-                otherwise(self, sendbuf, recvbuf)
-            elif result is not None:
-                finish_call(result, recvbuf, sendbuf)
+            if result is not None:
+                _end(result, otherwise, self, sendbuf, recvbuf)
 
         return exchange
 
@@ -60,10 +62,8 @@ def _with_root(at_once: Callable[..., Any]) -> Callable[..., Any]:
     def form(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         def move(self: MPI.Comm, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
             result = at_once(self, call, sendbuf, recvbuf, root)
-            if result is NotImplemented:
-                otherwise(self, sendbuf, recvbuf, root)
-            elif result is not None:
-                finish_call(result, recvbuf, sendbuf)
+            if result is not None:
+                _end(result, otherwise, self, sendbuf, recvbuf, root)
 
         return move
 
@@ -75,10 +75,8 @@ def _allreduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
 
     def Allreduce(self: MPI.Comm, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM) -> None:
         result = at_once(self, call, sendbuf, recvbuf, op)
-        if result is NotImplemented:
-            otherwise(self, sendbuf, recvbuf, op)
-        elif result is not None:
-            finish_call(result, recvbuf, sendbuf)
+        if result is not None:
+            _end(result, otherwise, self, sendbuf, recvbuf, op)
 
     return Allreduce
 
@@ -90,10 +88,8 @@ def _reduce(otherwise: Callable[..., Any], call: int) -> Callable[..., Any]:
         self: MPI.Comm, sendbuf: Any, recvbuf: Any, op: MPI.Op = MPI.SUM, root: int = 0
     ) -> None:
         result = at_once(self, call, sendbuf, recvbuf, op, root)
-        if result is NotImplemented:
-            otherwise(self, sendbuf, recvbuf, op, root)
-        elif result is not None:
-            finish_call(result, recvbuf, sendbuf)
+        if result is not None:
+            _end(result, otherwise, self, sendbuf, recvbuf, op, root)
 
     return Reduce
 

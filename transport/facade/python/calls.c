@@ -247,11 +247,11 @@ static PyObject *object_in(const pw_operation *received)
     return answer;
 }
 
-/* The object in a tuple; or what pw_call_receive has said. */
-static PyObject *receive_object(arguments *of, void *status)
+/* The object in a tuple; or what pw_call_receive has said. status: its address; NULL: none. */
+static PyObject *receive_object(arguments *of, PyObject *status)
 {
     of->flags = PW_CALL_KEEP | PW_CALL_UNSIZED;
-    const int64_t result = receive(of, status);
+    const int64_t result = receive(of, status ? PyLong_AsVoidPtr(status) : NULL);
     pw_operation *operation = result > 0 ? (pw_operation *)(intptr_t)result : NULL;
     if (!operation || operation->error) return PyLong_FromLongLong(result);
     PyObject *answer = object_in(operation);
@@ -259,43 +259,43 @@ static PyObject *receive_object(arguments *of, void *status)
     return answer;
 }
 
-static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+static PyObject *isend_object(arguments *of, PyObject *thing)
+{
+    return open_pickle(thing, &of->memory) ? posted(pw_call_isend, of) : NULL;
+}
+
+/* given: what the body takes. */
+static PyObject *within_call(PyObject *const *args, bool is_receive,
+                             PyObject *(*body)(arguments *of, PyObject *given), PyObject *given)
 {
     arguments of = {0};
-    (void)self;
-    (void)num_args;
-    if (!read_ends(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
+    if (!read_ends(args, is_receive, &of)) Py_RETURN_NOTIMPLEMENTED;
     enter(of.call);
     of.call = 0;
-    PyObject *answer = send_object(&of, args[1]);
+    PyObject *answer = body(&of, given);
     leave();
     return answer;
+}
+
+static PyObject *call_send_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
+{
+    (void)self;
+    (void)num_args;
+    return within_call(args, false, send_object, args[1]);
 }
 
 static PyObject *call_isend_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
-    arguments of = {0};
     (void)self;
     (void)num_args;
-    if (!read_ends(args, false, &of)) Py_RETURN_NOTIMPLEMENTED;
-    enter(of.call);
-    of.call = 0;
-    PyObject *answer = open_pickle(args[1], &of.memory) ? posted(pw_call_isend, &of) : NULL;
-    leave();
-    return answer;
+    return within_call(args, false, isend_object, args[1]);
 }
 
 static PyObject *call_receive_object(PyObject *self, PyObject *const *args, Py_ssize_t num_args)
 {
-    arguments of = {0};
     (void)self;
     (void)num_args;
-    if (!read_ends(args, true, &of)) Py_RETURN_NOTIMPLEMENTED;
-    enter(of.call);
-    of.call = 0;
-    PyObject *answer = receive_object(&of, PyLong_AsVoidPtr(args[6]));
-    leave();
-    return answer;
+    return within_call(args, true, receive_object, args[6]);
 }
 
 /* As part of a call, whose arguments are valid: address of a pw_channel, rank, tag, object. */
